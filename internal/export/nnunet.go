@@ -301,6 +301,11 @@ func (e *exporter) write(c dataset.Case) (notes []string, err error) {
 			strings.Join(e.options.Channels, ", "))
 	}
 	for n, channel := range append([]*volume.Volume{v}, more...) {
+		if dataset.ModalityOfChannel(e.options.Channels[n]) == volume.ModalityCT {
+			if why := dataset.ShiftedCT(channel); why != "" {
+				notes = append(notes, "WARNING: "+why+", and is written as it is")
+			}
+		}
 		path := filepath.Join(e.dir, e.imageOf(c, n))
 		if err := atomicfile.MakeFolder(filepath.Dir(path)); err != nil {
 			return nil, err

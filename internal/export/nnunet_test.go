@@ -355,3 +355,44 @@ func TestOtherModality(t *testing.T) {
 		t.Error("CT was exported as MR")
 	}
 }
+
+// A CT that lies 1024 above Hounsfield units is told where somebody says that it is a CT, and
+// refused where its values are all that does.
+func TestShiftedCTIsTold(t *testing.T) {
+	root := t.TempDir()
+	v, l, err := phantom.New(1, phantom.Options{Shape: [3]int{48, 40, 32}})
+	if err != nil {
+		t.Fatal(err)
+	}
+	for n, above := range []int16{0, 1024} {
+		for i := range v.Int16 {
+			v.Int16[i] = max(v.Int16[i], -1024) + above
+		}
+		name := fmt.Sprintf("%d", n)
+		if err := errors.Join(nifti.Write(filepath.Join(root, name+".nii.gz"), v),
+			nifti.WriteLabels(filepath.Join(root, name+"_seg.nii.gz"), l)); err != nil {
+			t.Fatal(err)
+		}
+	}
+	for _, said := range []string{"", "CT"} {
+		p := volume.DefaultPreparation()
+		p.Modality = said
+		d, p, _, err := detect(t, root).ChooseModality(p, dataset.DefaultReadOptions(), 0)
+		if err != nil {
+			t.Fatal(err)
+		}
+		told := map[string]string{}
+		_, err = NNUNet(t.Context(), d, filepath.Join(t.TempDir(), "x"), options(), func(id string, notes []string) {
+			told[id] = strings.Join(notes, " ")
+		})
+		if said == "" {
+			if err == nil || !strings.HasPrefix(err.Error(), "1: has values from 0 to") {
+				t.Errorf("nobody says what the scans are: %v", err)
+			}
+			continue
+		}
+		if err != nil || told["0"] != "" || !strings.Contains(told["1"], "WARNING: has values from 0 to") {
+			t.Errorf("%v, %q", err, told)
+		}
+	}
+}

@@ -56,6 +56,14 @@ func checkOffset(v *volume.Volume, like likeness, above bool) error {
 		"(subtract 1024, or give the scan with its rescale): it is not the CT in Hounsfield units", low, high)}
 }
 
+// ShiftedCT says so of a CT whose values lie 1024 above Hounsfield units; it is "" for any other.
+func ShiftedCT(v *volume.Volume) string {
+	if err := checkOffset(v, likenessOf(v), false); err != nil {
+		return err.Error()
+	}
+	return ""
+}
+
 // WhereAbove says what is to be looked at in a CT for a network that may have been trained on
 // values 1024 above Hounsfield units, if those of the CT are Hounsfield units; "" otherwise. A
 // network of bone or metal is trained on such values, too.
@@ -70,10 +78,11 @@ func WhereAbove(v *volume.Volume) string {
 
 // CheckModality is that of a case which was read, all channels, and is to be prepared so. Where
 // somebody says of what modality all scans are, that has the say; but whether the values of a CT
-// are Hounsfield units, they alone tell.
+// are Hounsfield units, they alone tell. CTs that lie 1024 above are taken by a window of such
+// values, which people write; not by percentiles, which were counted in these very scans.
 func (d *Dataset) CheckModality(c Case, p volume.Preparation, channels ...*volume.Volume) error {
 	if !d.said {
-		err := c.CheckModality(channels[0], p.ModalityName(), p.AboveHU())
+		err := c.CheckModality(channels[0], p.ModalityName(), takesAbove(p))
 		if err != nil {
 			return fmt.Errorf("%s %w: --modality says what all of these scans are", c.Image, err)
 		}
@@ -85,7 +94,7 @@ func (d *Dataset) CheckModality(c Case, p volume.Preparation, channels ...*volum
 		if own.ModalityName() != volume.ModalityCT || !absolute {
 			continue
 		}
-		if err := checkOffset(v, likenessOf(v), own.AboveHU()); err != nil {
+		if err := checkOffset(v, likenessOf(v), takesAbove(own)); err != nil {
 			image := c.Image
 			if n > 0 && n <= len(c.More) {
 				image = c.More[n-1].Image
@@ -97,6 +106,8 @@ func (d *Dataset) CheckModality(c Case, p volume.Preparation, channels ...*volum
 	}
 	return nil
 }
+
+func takesAbove(p volume.Preparation) bool { return p.Scheme() == volume.CTWindow && p.AboveHU() }
 
 // sampled is how many scans are read of a data set about whose modality nobody says anything.
 const sampled = 3

@@ -166,17 +166,15 @@ func chooseForeground(ctx context.Context, d *dataset.Dataset, dir string, p vol
 	return p, nil
 }
 
-// addCase counts the labelled voxels of a case, as they are where the scan is. It refuses a case
-// that its preparation refuses by its values.
+// addCase counts the labelled voxels of a case, as they are where the scan is. A case that its
+// preparation refuses by its values is refused here, and not counted.
 func (h *histogram) addCase(d *dataset.Dataset, c dataset.Case, p volume.Preparation, o dataset.ReadOptions) error {
 	v, l, _, err := c.Read(o, d.LabelNames)
 	if err != nil {
 		return err
 	}
-	if !d.SaysModality() { // where somebody does, what is counted here decides
-		if err := d.CheckModality(c, p, v); err != nil {
-			return err
-		}
+	if err := d.CheckModality(c, p, v); err != nil {
+		return err
 	}
 	if s := v.Statistics(); s.Min == s.Max {
 		return &volume.BlankError{Value: s.Min}

@@ -244,6 +244,8 @@ func TestShiftedCTsOfASaidModality(t *testing.T) {
 	shifted.Modality, shifted.Window = volume.ModalityCT, [2]float64{899, 1299}
 	said := volume.DefaultPreparation()
 	said.Modality = volume.ModalityCT
+	counted := said // by what is counted in these scans
+	counted.Intensity = volume.CTPercentiles
 	standardised := said
 	standardised.Intensity = volume.ZScore
 	for _, c := range []struct {
@@ -255,12 +257,24 @@ func TestShiftedCTsOfASaidModality(t *testing.T) {
 		{"CT from 0 up", "", shifted, ""},
 		{"CT", "", shifted, "nothing is left of its values"},
 		{"CT from 0 up", "", standardised, ""},
+		{"CT from 0 up", "", counted, "rescale by -1024 was left out"},
+		{"CT", "", counted, ""},
 		{"CT", "", said, ""},
 		{"CT from 0 up", `"0": "CT", "1": "CT late"`, volume.DefaultPreparation(), "rescale by -1024 was left out"},
 		{"CT", `"0": "CT", "1": "CT late"`, volume.DefaultPreparation(), ""},
 	} {
 		root := t.TempDir()
 		files := []string{"a.nii.gz"}
+		if c.how.Scheme() == volume.CTPercentiles {
+			v := scans[c.scan]
+			l := &volume.LabelMap{Grid: v.Grid, Labels: make([]uint16, v.Len())}
+			for n := range l.Labels[:v.Len()/2] {
+				l.Labels[n] = 1
+			}
+			if err := nifti.WriteLabels(filepath.Join(root, "a_seg.nii.gz"), l); err != nil {
+				t.Fatal(err)
+			}
+		}
 		if c.channels != "" {
 			files = []string{"imagesTr/a_0000.nii.gz", "imagesTr/a_0001.nii.gz"}
 			if err := os.WriteFile(filepath.Join(root, "dataset.json"),
