@@ -40,7 +40,7 @@ type Options struct {
 	// stop at the first case that cannot be prepared
 	Strict bool `yaml:"strict"`
 	// end well though cases cannot be prepared, which are named, as long as this share of all
-	// cases, and of those with labels, is; 0: all must be
+	// cases, and of those with labels, is, and none is missing for want of memory; 0: all must be
 	LeastShare float64 `yaml:"least_share" range:"[0,1]"`
 	// remove prepared cases in the folder that are of other scans than these, and replace those
 	// that were prepared with other settings, or that would lose labels, structures or their image

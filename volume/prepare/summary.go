@@ -2,11 +2,13 @@ package prepare
 
 import (
 	"cmp"
+	"errors"
 	"fmt"
 	"maps"
 	"slices"
 	"strings"
 
+	"github.com/voxsaw/voxsaw/internal/memory"
 	"github.com/voxsaw/voxsaw/internal/numbers"
 	"github.com/voxsaw/voxsaw/internal/safetext"
 	"github.com/voxsaw/voxsaw/volume"
@@ -262,10 +264,12 @@ func mixedSpacings(spacings [][3]float64, p volume.Preparation) string {
 }
 
 // failure is the error that names the cases that could not be prepared, if there are any. Where
-// enough others were, it is a note.
+// enough others were, it is a note; but for want of memory none is left out: what is prepared must
+// not depend on the machine.
 func (s *Summary) failure(j job) error {
 	err, least := s.failed(j.set), j.options.LeastShare
-	if err == nil || least <= 0 {
+	tooLarge := func(r Result) bool { var e *memory.Error; return errors.As(r.Err, &e) }
+	if err == nil || least <= 0 || slices.ContainsFunc(s.Failed, tooLarge) {
 		return err
 	}
 	failed, all, labelled := 0, 0, 0 // labelled ones
