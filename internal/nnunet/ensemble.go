@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"os"
 	"slices"
+	"strings"
 
 	"github.com/voxsaw/voxsaw/internal/device"
 	"github.com/voxsaw/voxsaw/internal/safetext"
@@ -20,12 +21,14 @@ type Ensemble struct {
 	Progress func(done, total int) // told of the windows of each model in turn; may be nil
 	Note     func(text string)     // [Predictor.Note]; may be nil
 
-	members []*Predictor
+	members []*Predictor // in the order of their digests, which no order of naming them changes
+	digest  string
 	memory  int64 // limit in bytes; 0: none
 	asked   bool  // for probabilities
 }
 
-// NewEnsemble makes the models ready, which all must tell the same labels by the same channels.
+// NewEnsemble makes the models ready, which all must tell the same labels by the same channels. In
+// which order they are given changes no bit of what they predict.
 func NewEnsemble(dev device.Device, models []*Model, o Options) (*Ensemble, error) {
 	switch {
 	case o.Agreement:
@@ -39,10 +42,23 @@ func NewEnsemble(dev device.Device, models []*Model, o Options) (*Ensemble, erro
 	}
 	e := &Ensemble{memory: o.Memory, asked: o.Probabilities}
 	o.Probabilities, o.ensemble = true, true
+	digests := map[*Model]string{}
 	for _, m := range models {
 		if err := models[0].agrees(m); err != nil {
 			return nil, fmt.Errorf("%s and %s cannot be averaged: %w", models[0].Folder, m.Folder, err)
 		}
+		digest, err := m.Digest()
+		if err != nil {
+			return nil, err
+		}
+		digests[m] = digest
+	}
+	models = slices.SortedStableFunc(slices.Values(models), func(a, b *Model) int {
+		return strings.Compare(digests[a], digests[b])
+	})
+	all := sha256.New()
+	for _, m := range models {
+		fmt.Fprintln(all, digests[m])
 		p, err := NewPredictor(dev, m, o)
 		if err != nil {
 			return nil, err
@@ -50,6 +66,7 @@ func NewEnsemble(dev device.Device, models []*Model, o Options) (*Ensemble, erro
 		p.rest() // it is known now what it takes
 		e.members = append(e.members, p)
 	}
+	e.digest = hex.EncodeToString(all.Sum(nil))
 	return e, nil
 }
 
@@ -85,26 +102,14 @@ func (m *Model) agrees(other *Model) error {
 	return nil
 }
 
-// Model is the first of the models: labels, names and channels are those of all.
+// Model is one of the models: labels, names and channels are those of all.
 func (e *Ensemble) Model() *Model { return e.members[0].Model }
 
 // Members are the models.
 func (e *Ensemble) Members() []*Predictor { return e.members }
 
-// Digest identifies the models, in any order.
-func (e *Ensemble) Digest() (string, error) {
-	var digests []string
-	for _, p := range e.members {
-		one, err := p.Digest()
-		if err != nil {
-			return "", err
-		}
-		digests = append(digests, one)
-	}
-	slices.Sort(digests)
-	sum := sha256.Sum256([]byte(fmt.Sprint(digests)))
-	return hex.EncodeToString(sum[:]), nil
-}
+// Digest identifies the models, in any order, as they were when the ensemble was made.
+func (e *Ensemble) Digest() (string, error) { return e.digest, nil }
 
 // Bytes is the memory of the largest network: one is there at a time.
 func (e *Ensemble) Bytes() (most int64) {

@@ -119,18 +119,25 @@ func TestEnsembleOfNNUNet(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
+	var first []float32
 	for _, order := range [][]string{{flat, filepath.Join(golden, "nnunet", "thick")},
 		{filepath.Join(golden, "nnunet", "thick"), flat}} {
-		e, err := ensemble(t, Options{}, order...)
+		e, err := ensemble(t, Options{Probabilities: true}, order...)
 		if err != nil {
 			t.Fatal(err)
 		}
-		got, _, err := e.PredictMaps(t.Context(), []*volume.Volume{scanAt(t, filepath.Join(flat, "scan_0000.nii.gz"))})
+		scan := scanAt(t, filepath.Join(flat, "scan_0000.nii.gz"))
+		got, said, err := e.PredictMaps(t.Context(), []*volume.Volume{scan})
 		if err != nil {
 			t.Fatal(err)
 		}
 		if !slices.Equal(got.Labels, want.Labels) || len(want.Counts()) != 3 {
 			t.Errorf("%v: %v voxels of labels, want %v", order, got.Counts(), want.Counts())
+		}
+		if first == nil {
+			first = said.Probabilities
+		} else if !slices.Equal(first, said.Probabilities) {
+			t.Errorf("%v: the order of the models changes probabilities", order)
 		}
 	}
 }

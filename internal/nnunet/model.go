@@ -106,8 +106,8 @@ func Near(path string) []string {
 }
 
 // Open reads what a model says about itself. path is its folder, or one checkpoint in it. folds
-// choose among its checkpoints; none: all of its cross-validation, or fold_all where there is no
-// other.
+// choose among the checkpoints of a folder; none: all of its cross-validation, or fold_all where
+// there is no other.
 func Open(path string, folds []string) (*Model, error) {
 	m := &Model{Folder: path}
 	info, err := os.Stat(path)
@@ -115,6 +115,10 @@ func Open(path string, folds []string) (*Model, error) {
 		return nil, err
 	}
 	if !info.IsDir() {
+		if len(folds) > 0 {
+			return nil, fmt.Errorf("%s is one checkpoint, and has no folds to choose among: give the folder of the "+
+				"model with --folds %s, or leave --folds out", path, strings.Join(folds, ","))
+		}
 		if err := m.of(path); err != nil {
 			return nil, err
 		}

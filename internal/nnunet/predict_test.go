@@ -433,3 +433,17 @@ func TestRefused(t *testing.T) {
 		t.Error(err)
 	}
 }
+
+// A file is one fold: others are asked of the folder.
+func TestNoFoldsOfAFile(t *testing.T) {
+	thick := filepath.Join("..", "..", "testdata", "nnunet", "thick")
+	file := filepath.Join(thick, "fold_0", checkpointNames[0])
+	if _, err := Open(file, []string{"0"}); err == nil || !strings.Contains(err.Error(), "leave --folds out") {
+		t.Errorf("folds of a file: %v", err)
+	}
+	for _, path := range []string{file, thick} {
+		if _, err := Open(path, nil); err != nil {
+			t.Error(err)
+		}
+	}
+}
