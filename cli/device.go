@@ -86,6 +86,22 @@ func (o *deviceOptions) choose(dev voxsaw.Device, choices map[string]string) err
 	return nil
 }
 
+// idle says which settings of a GPU do nothing, because a CPU computes; "" where there are none.
+func (o deviceOptions) idle() string {
+	var set []string
+	if o.Precision != "" {
+		set = append(set, "precision "+o.Precision)
+	}
+	if o.GPUMemory != 0 {
+		set = append(set, "gpu_memory")
+	}
+	if o.Device != "cpu" || len(set) == 0 {
+		return ""
+	}
+	return fmt.Sprintf("%s: of a GPU, and does nothing here, for the CPU computes (device: cpu), in float32: add "+
+		"--device cuda, or leave it out", strings.Join(set, " and "))
+}
+
 // amp is the precision as the peers in PyTorch name it: "none" is float32 throughout.
 func (o deviceOptions) amp() string {
 	switch {
@@ -107,23 +123,12 @@ func idleIn(v reflect.Value) string {
 	if v.Kind() != reflect.Struct {
 		return ""
 	}
-	computes, precision := v.FieldByName("Device"), v.FieldByName("Precision")
-	if computes.Kind() == reflect.String && precision.Kind() == reflect.String {
-		if computes.String() != "cpu" {
-			return ""
-		}
-		var set []string
-		if precision.String() != "" {
-			set = append(set, "precision "+precision.String())
-		}
-		if memory := v.FieldByName("GPUMemory"); memory.IsValid() && !memory.IsZero() {
-			set = append(set, "gpu_memory")
-		}
-		if len(set) == 0 {
-			return ""
-		}
-		return fmt.Sprintf("%s: of a GPU, and does nothing here, for the CPU computes (device: cpu), in float32: add "+
-			"--device cuda, or leave it out", strings.Join(set, " and "))
+	switch v.Type() {
+	case reflect.TypeFor[deviceOptions]():
+		return v.Interface().(deviceOptions).idle()
+	case reflect.TypeFor[tuneOptions]():
+		o := v.Interface().(tuneOptions)
+		return deviceOptions{Device: o.Device, Precision: o.Precision}.idle()
 	}
 	for n := range v.NumField() {
 		if v.Type().Field(n).IsExported() || v.Type().Field(n).Anonymous {

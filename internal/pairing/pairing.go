@@ -192,7 +192,7 @@ func (f *Pairs) NoteUnpredicted(scores []eval.Score, merged bool) {
 			drawn, seen[name] = append(drawn, name), true
 		}
 	}
-	var classes classes
+	var classes classNames
 	if !merged {
 		classes = f.classes()
 	}
@@ -228,11 +228,11 @@ func (f *Pairs) NoteUnpredicted(scores []eval.Score, merged bool) {
 // nameOf is what a score's label is called, for a person.
 func nameOf(s eval.Score) string { return cmp.Or(s.Name, fmt.Sprintf("label %d", s.Label)) }
 
-// classes are the names of those of the network of the predictions, by the folded name.
-type classes map[string]string
+// classNames are those of the network of the predictions, by the folded name.
+type classNames map[string]string
 
 // without is a class that no score has the name of; "" where there is none.
-func (c classes) without(scores []eval.Score) string {
+func (c classNames) without(scores []eval.Score) string {
 	scored := map[string]bool{}
 	for _, s := range scores {
 		scored[safetext.Fold(nameOf(s))] = true
@@ -246,8 +246,8 @@ func (c classes) without(scores []eval.Score) string {
 }
 
 // classes are those that the predictions name; nil where not all of them say it.
-func (f *Pairs) classes() classes {
-	all := classes{}
+func (f *Pairs) classes() classNames {
+	all := classNames{}
 	for _, p := range f.Both {
 		if p.Prediction.Path == "" {
 			continue

@@ -49,6 +49,7 @@ type Case struct {
 	name, nameWithFolder string
 	folders              []string            // that it lies in, without those that only say images
 	series               *dicom.Series       // where Detect found it
+	beside               bool                // other cases' series lie in its folder, too
 	why                  string              // it was chosen, where that was put off
 	segmentation         *dicom.Segmentation // the labels, where Detect found them to be one
 	structures           *dicom.StructureSet // likewise
@@ -138,22 +139,27 @@ func (c Case) ownFiles() []string {
 	if c.series == nil || len(c.series.Files) == 0 {
 		return []string{c.Image}
 	}
+	if !c.beside && holdsNothingBut(c.Image, c.series.Files) {
+		return []string{c.Image}
+	}
+	return slices.Sorted(slices.Values(c.series.Files))
+}
+
+// holdsNothingBut says whether no other files lie in a folder and below.
+func holdsNothingBut(folder string, files []string) bool {
 	own := map[string]bool{}
-	for _, file := range c.series.Files {
+	for _, file := range files {
 		own[file] = true
 	}
 	alone := true
-	err := folders.Walk(c.Image, func(file string, entry fs.FileInfo, err error) error {
+	err := folders.Walk(folder, func(file string, entry fs.FileInfo, err error) error {
 		if err == nil && (entry.IsDir() || own[file]) {
 			return nil
 		}
 		alone = false
 		return fs.SkipAll
 	})
-	if err == nil && alone {
-		return []string{c.Image}
-	}
-	return slices.Sorted(slices.Values(c.series.Files))
+	return err == nil && alone
 }
 
 // Sources are the absolute paths of the files and folders that a case is read from, the scan's

@@ -52,7 +52,7 @@ func (s candidate) toCase(names []string) Case {
 	if s.series != nil {
 		c.series, c.refused = s.series.series, s.series.refused
 		if c.series != nil {
-			c.Series = seriesUID(c.series)
+			c.Series, c.beside = seriesUID(c.series), s.series.suffix != ""
 		}
 		for _, more := range s.series.more {
 			c.channel, c.suv = true, c.series.Modality == volume.ModalityPT
