@@ -92,13 +92,17 @@ func (p *packing) restore() {
 	}
 }
 
-// take makes a packing of units in their order. Units before from keep their places.
-func (p *packing) take(units []unit, from int) {
+// take makes a packing of units in their order. Units before from keep their places. As soon as the
+// arena is larger than most it asks whether to go on, and reports false where it did not.
+func (p *packing) take(units []unit, from, most int, goOn func() bool) bool {
+	if !placeInOrder(units, from, most, goOn) {
+		return false
+	}
 	p.units, p.offsets, p.arena = units, make([]int, 0, len(units)), 0
-	placeInOrder(units, from)
 	for _, u := range units {
 		p.offsets, p.arena = append(p.offsets, u[0].offset), max(p.arena, u[0].offset+u.size())
 	}
+	return true
 }
 
 // add puts more units into the packing, in the best of the orders above.
@@ -109,7 +113,8 @@ func (p *packing) add(units []unit) {
 		slices.SortStableFunc(sorted, order)
 		next := *p
 		p.restore()
-		if next.take(slices.Concat(p.units, sorted), len(p.units)); best.arena < 0 || next.arena < best.arena {
+		next.take(slices.Concat(p.units, sorted), len(p.units), math.MaxInt, nil)
+		if best.arena < 0 || next.arena < best.arena {
 			best = next
 		}
 		if best.arena <= p.target {
@@ -169,8 +174,8 @@ func (p *packing) improve() {
 			from, to = max(i, j), min(i, j)
 		}
 		u, next := p.units[from], *p
-		next.take(slices.Insert(slices.Delete(slices.Clone(p.units), from, from+1), to, u), to)
-		if next.arena > p.arena && p.random.IntN(50) > 0 {
+		changed := slices.Insert(slices.Delete(slices.Clone(p.units), from, from+1), to, u)
+		if !next.take(changed, to, p.arena, func() bool { return p.random.IntN(50) == 0 }) {
 			p.restore()
 			continue
 		}
@@ -182,47 +187,89 @@ func (p *packing) improve() {
 }
 
 // placeInOrder puts each unit from a given one on into the smallest gap between the blocks already
-// placed that are alive with it.
-func placeInOrder(sorted []unit, from int) {
-	// offsets that a unit cannot have: more than from and less than to
-	type stretch struct{ from, to int }
-	var taken []stretch
-	placed := make([]block, 0, len(sorted)+len(sorted)/4) // by offset
-	put := func(u unit) {
+// placed that are alive with it. As soon as one reaches higher than most it asks whether to go on,
+// and reports false where it did not.
+func placeInOrder(sorted []unit, from, most int, goOn func() bool) bool {
+	placed := make([]block, 0, len(sorted)+len(sorted)/4) // by offset, of equal ones the last first
+	for _, u := range sorted[:from] {
 		for _, m := range u {
-			at, _ := slices.BinarySearchFunc(placed, m.offset,
-				func(q block, offset int) int { return cmp.Compare(q.offset, offset) })
+			placed = append(placed, *m)
+		}
+	}
+	slices.Reverse(placed)
+	slices.SortStableFunc(placed, byOffset)
+	var taken []stretch // used again and again
+	for _, u := range sorted[from:] {
+		offset := 0
+		offset, taken = smallestGap(placed, u, taken)
+		u.place(offset)
+		if offset+u.size() > most {
+			if !goOn() {
+				return false
+			}
+			most = math.MaxInt
+		}
+		for _, m := range u {
+			at, _ := slices.BinarySearchFunc(placed, *m, byOffset)
 			placed = slices.Insert(placed, at, *m)
 		}
 	}
-	for _, u := range sorted[:from] {
-		put(u)
-	}
-	for _, u := range sorted[from:] {
-		taken = taken[:0]
-		at := 0 // of the block in the unit
-		for _, m := range u {
-			for i := range placed {
-				if q := &placed[i]; q.last >= m.first && m.last >= q.first {
-					taken = append(taken, stretch{q.offset - at - m.size, q.offset + q.size - at})
-				}
+	return true
+}
+
+func byOffset(a, b block) int { return cmp.Compare(a.offset, b.offset) }
+
+// smallestGap is the offset of the smallest gap into which a unit fits, and of the lowest of equal
+// ones. Above all that is placed there is always room. The stretches are what was used before.
+func smallestGap(placed []block, u unit, taken []stretch) (int, []stretch) {
+	g := gap{offset: -1}
+	if len(u) == 1 {
+		size, first, last := u[0].size, u[0].first, u[0].last
+		for i := range placed {
+			if q := &placed[i]; q.last >= first && last >= q.first && g.see(q.offset-size, q.offset+q.size) {
+				break
 			}
-			at += m.size
 		}
-		if len(u) > 1 { // else they are in order already
-			slices.SortFunc(taken, func(a, b stretch) int { return cmp.Compare(a.from, b.from) })
-		}
-		best, bestGap, end := -1, 0, 0
-		for _, s := range taken {
-			if gap := s.from - end; gap >= 0 && (best < 0 || gap < bestGap) {
-				best, bestGap = end, gap
-			}
-			end = max(end, s.to)
-		}
-		if best < 0 {
-			best = end
-		}
-		u.place(best)
-		put(u)
+		return g.best(), taken
 	}
+	taken = taken[:0]
+	at := 0 // of the block in the unit
+	for _, m := range u {
+		for i := range placed {
+			if q := &placed[i]; q.last >= m.first && m.last >= q.first {
+				taken = append(taken, stretch{q.offset - at - m.size, q.offset + q.size - at})
+			}
+		}
+		at += m.size
+	}
+	slices.SortFunc(taken, func(a, b stretch) int { return cmp.Compare(a.from, b.from) })
+	for _, s := range taken {
+		if g.see(s.from, s.to) {
+			break
+		}
+	}
+	return g.best(), taken
+}
+
+// A stretch is offsets that a unit cannot have: more than from and less than to.
+type stretch struct{ from, to int }
+
+// A gap is the smallest one so far, and where what has been seen ends.
+type gap struct{ offset, size, end int }
+
+// see takes one more stretch of offsets that are taken, the lowest first, and reports whether the
+// gap cannot become smaller.
+func (g *gap) see(from, to int) bool {
+	if size := from - g.end; size >= 0 && (g.offset < 0 || size < g.size) {
+		g.offset, g.size = g.end, size
+	}
+	g.end = max(g.end, to)
+	return g.offset >= 0 && g.size == 0
+}
+
+func (g *gap) best() int {
+	if g.offset < 0 {
+		return g.end
+	}
+	return g.offset
 }

@@ -2,6 +2,7 @@ package exec
 
 import (
 	"math/rand/v2"
+	"slices"
 	"testing"
 )
 
@@ -63,6 +64,51 @@ func TestPlacePacksPuzzles(t *testing.T) {
 		if float64(solved) < c.at*rounds || above > c.all {
 			t.Errorf("%d pieces: %d of %d are solved, %.1f %% above the least on average", c.pieces, solved, rounds,
 				100*above)
+		}
+	}
+}
+
+// The smallest gap is the one that is found by trying one offset after the other.
+func TestSmallestGap(t *testing.T) {
+	r := rand.New(rand.NewPCG(5, 6))
+	some := func() *block {
+		first := r.IntN(6)
+		return &block{size: 1 + r.IntN(5), first: first, last: first + r.IntN(3), offset: r.IntN(25)}
+	}
+	for range 2000 {
+		var placed []block
+		for range r.IntN(12) {
+			placed = append(placed, *some())
+		}
+		slices.SortFunc(placed, byOffset)
+		u := unit{some()}
+		for r.IntN(2) == 0 {
+			u = append(u, some())
+		}
+		free := func(offset int) bool {
+			for _, m := range u {
+				for _, q := range placed {
+					if q.last >= m.first && m.last >= q.first && q.offset < offset+m.size && offset < q.offset+q.size {
+						return false
+					}
+				}
+				offset += m.size
+			}
+			return true
+		}
+		want, least := -1, 1000
+		for from := 0; want < 0 || from < 40; from++ {
+			to := from
+			for free(to) && to < 100 {
+				to++
+			}
+			if size := to - from; size > 0 && size < least {
+				want, least = from, size
+			}
+			from = to
+		}
+		if got, _ := smallestGap(placed, u, nil); got != want {
+			t.Fatalf("%v between %v: offset %d, want %d", u, placed, got, want)
 		}
 	}
 }
