@@ -161,9 +161,13 @@ func TestTheSameEachTime(t *testing.T) {
 			t.Run(fmt.Sprint(name, seed), func(t *testing.T) {
 				root, out := filepath.Join(t.TempDir(), "set"), filepath.Join(t.TempDir(), "prepared")
 				build(t, root, rand.New(rand.NewPCG(seed, 7)))
-				first := all(t, root, out)
+				sizes := small
+				if name == "layers" && seed == 0 {
+					sizes = nil
+				}
+				first := all(t, root, out, sizes)
 				for n := range times - 1 {
-					if again := all(t, root, out); again != first {
+					if again := all(t, root, out, sizes); again != first {
 						t.Fatalf("time %d: %s", n+2, firstDifference(first, again))
 					}
 				}
@@ -175,8 +179,15 @@ func TestTheSameEachTime(t *testing.T) {
 // clock is how long something took.
 var clock = regexp.MustCompile(`\b\d+(\.\d+)? ?(ns|µs|ms|s|min)\b`)
 
+// small are sizes of trainings for which a plan takes no time. One set has those that nobody says:
+// the search for a place in memory for each tensor of the large network is the same each time, too.
+var small = []string{
+	"--pretrain-channels", "2", "--pretrain-levels", "1", "--pretrain-crop", "16", "--pretrain-grid", "2",
+	"--finetune-channels", "2", "--finetune-levels", "1", "--finetune-crop", "16",
+}
+
 // all inspects, prepares and plans a set, and returns all that is said and written.
-func all(t *testing.T, root, out string) string {
+func all(t *testing.T, root, out string, sizes []string) string {
 	t.Helper()
 	if err := os.RemoveAll(out); err != nil {
 		t.Fatal(err)
@@ -194,7 +205,7 @@ func all(t *testing.T, root, out string) string {
 	if voxsaw("prepare", root, "--out", out) != 0 {
 		voxsaw("prepare", root, "--out", out, "--segment-overlap", "last")
 	}
-	voxsaw("crossval", "--data", out, "--folds", "2", "--plan")
+	voxsaw(append([]string{"crossval", "--data", out, "--folds", "2", "--plan"}, sizes...)...)
 	err := filepath.WalkDir(out, func(path string, entry fs.DirEntry, err error) error {
 		if err != nil || !entry.Type().IsRegular() {
 			return nil
