@@ -122,6 +122,11 @@ func runPrepare(cmd *cobra.Command, o prepareOptions, roots []string) error {
 	if note != "" {
 		say(stderr, "%s", note)
 	}
+	if !o.Work.Merge {
+		if need, free, err := prepare.Room(d, o.Out, o.Preparation, part); err == nil {
+			sayNote(stderr, tooFull(need, free, o.Out))
+		}
+	}
 	progress := terminal.NewProgress(stderr, "prepare", part.Len(len(d.Cases)))
 	defer progress.Finish()
 	summary, err := prepare.Run(cmd.Context(), d, o.Out, o.Preparation, o.Work, func(r prepare.Result) {
@@ -146,6 +151,16 @@ func runPrepare(cmd *cobra.Command, o prepareOptions, roots []string) error {
 		}
 	}
 	return explainPrepare(cmd.Context(), err, summary, d)
+}
+
+// tooFull warns of a disk that may not have room for what is prepared, before anything is; "" where
+// it has, or its system does not tell.
+func tooFull(need, free int64, dir string) string {
+	if free < 0 || need <= free {
+		return ""
+	}
+	return fmt.Sprintf("WARNING: the prepared cases may take %s, and the disk of %s has %s free: where no room is "+
+		"left the run stops, and the same command goes on from there", terminal.Bytes(need), dir, terminal.Bytes(free))
 }
 
 // unusualLabels warns of labels that are unlike those of the other cases.

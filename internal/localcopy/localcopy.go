@@ -89,7 +89,11 @@ func Keep(l sample.Local, items iter.Seq[Item]) (c *Copies, fits bool, err error
 
 // room is what copies may take where nobody says it.
 func (c *Copies) room() (int64, error) {
-	free, err := freeBytes(c.Dir)
+	free, err := atomicfile.Free(c.Dir)
+	if errors.Is(err, errors.ErrUnsupported) {
+		return 0, errors.New("how much room the disk has is not known on this system: say how much copies may take, " +
+			"with --local-size")
+	}
 	if err != nil {
 		return 0, err
 	}

@@ -119,6 +119,26 @@ func (c Case) labelBytesOf(scan extent) (labels, beside int64) {
 	return labels, beside
 }
 
+// PreparedBytes is what a case takes on the disk once it is prepared, but for a few KiB: an image
+// of each channel and, if there are any, labels. Where a part of the scan is cropped, it is less.
+// It is 0 where the headers do not tell.
+func (c Case) PreparedBytes(p volume.Preparation) int64 {
+	scan, known := c.Located().scanExtent()
+	if !known {
+		return 0
+	}
+	g, err := p.Grid(scan.grid)
+	if err != nil {
+		return 0 // preparing says what is wrong
+	}
+	const imageBytes, mostLabelBytes = 2, 1 // numbers of labels above 255 take two
+	need := imageBytes * int64(g.Len()) * int64(1+len(c.More))
+	if c.Labels != "" {
+		need += mostLabelBytes * int64(g.Len())
+	}
+	return need
+}
+
 // Memory is the bytes that preparing a case takes, at most: the scan, its labels and the copies
 // that windowing, turning and resampling make. Where the headers do not tell, known is false and
 // the figure a guess.

@@ -1,11 +1,11 @@
 //go:build linux || darwin
 
-package localcopy
+package atomicfile
 
 import "syscall"
 
-// freeBytes is what the file system of a folder has free for this user.
-func freeBytes(dir string) (int64, error) {
+// Free is the bytes that the file system of a folder has free for this user.
+func Free(dir string) (int64, error) {
 	var s syscall.Statfs_t
 	if err := syscall.Statfs(dir, &s); err != nil {
 		return 0, err
