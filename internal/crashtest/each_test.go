@@ -18,8 +18,8 @@ import (
 	"testing"
 )
 
-// temporaryName is a file's that has not got its name yet.
-var temporaryName = regexp.MustCompile(`^\.(.+)\.[0-9]+\.tmp$`)
+// temporaryName is a file's that has not got its name yet, or one's that says whose turn it is.
+var temporaryName = regexp.MustCompile(`^\.(.+)\.(?:[0-9]+\.tmp|turn)$`)
 
 var each = flag.Int("each", 1,
 	"calls of each verb that fail, one a run, evenly over its calls that write; 0: every one")
