@@ -27,6 +27,7 @@ var mayImport = map[string][]string{
 		"volume/prepared"},
 	"internal/nnplan":    {"internal/fingerprint", "internal/planning", "volume", "volume/dataset"},
 	"internal/childtest": {},
+	"internal/turns":     {},
 	"internal/cluster":   {"internal/terminal"},
 	"internal/outdir":    {},
 	"internal/numbers":   {},

@@ -22,10 +22,10 @@ import (
 	"testing"
 
 	"github.com/voxsaw/voxsaw/internal/atomicfile"
-	"time"
-
+	"github.com/voxsaw/voxsaw/internal/turns"
 	"github.com/voxsaw/voxsaw/volume/nifti"
 	"github.com/voxsaw/voxsaw/volume/phantom"
+	"time"
 )
 
 var (
@@ -196,13 +196,25 @@ func indented(text string) string {
 }
 
 // shortStories are those that the short form has time for; in the long one, all.
-func (b *bench) shortStories() []story {
+func (b *bench) shortStories(t *testing.T) []story {
+	t.Helper()
 	if *kills >= 50 {
 		return b.stories
 	}
-	return slices.DeleteFunc(slices.Clone(b.stories), func(s story) bool {
+	return inTurn(t, slices.DeleteFunc(slices.Clone(b.stories), func(s story) bool {
 		return slices.Contains([]string{"crossval", "2d compare", "predict nnunet"}, s.name)
-	})
+	}))
+}
+
+// inTurn are every second of the stories in a run of CI, otherwise all.
+func inTurn(t *testing.T, stories []story) (some []story) {
+	t.Helper()
+	for n, s := range stories {
+		if turns.Has(t, n, 2) {
+			some = append(some, s)
+		}
+	}
+	return some
 }
 
 // command runs the program in a folder. The number of threads decides the last bits.

@@ -42,7 +42,7 @@ func (b *bench) testEachCall(t *testing.T) {
 	}
 	stories := b.stories
 	if *each == 1 {
-		stories = b.shortStories()
+		stories = b.shortStories(t)
 	}
 	for _, s := range stories {
 		t.Run(s.name, func(t *testing.T) {

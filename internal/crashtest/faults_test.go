@@ -76,7 +76,7 @@ func (b *bench) testFaults(t *testing.T) {
 // and each says so.
 func (b *bench) testFolders(t *testing.T) {
 	traced := b.tracer(t)
-	for _, s := range b.shortStories() {
+	for _, s := range b.shortStories(t) {
 		dir := t.TempDir()
 		out, err := traced(s, dir, "-o", "/dev/null", "-P", filepath.Join(dir, "out"), "-e", "trace=fsync",
 			"-e", "signal=none", "-e", "inject=fsync:error=EIO").CombinedOutput()

@@ -58,7 +58,7 @@ func (b *bench) testKills(t *testing.T) {
 // What a process leaves that is killed while it writes any of its files, the last one of a whole
 // run too, is gone when the verb is called again.
 func (b *bench) testLeftovers(t *testing.T) {
-	for _, s := range b.stories {
+	for _, s := range inTurn(t, b.stories) {
 		dir := t.TempDir()
 		if out, err := b.command(dir, s.args).CombinedOutput(); err != nil {
 			t.Fatalf("%s: %v\n%s", s.name, err, out)
@@ -95,7 +95,7 @@ func exists(path string) bool {
 
 // Two processes that want the same folder: one is refused, or both do their part; nothing is mixed.
 func (b *bench) testTwoProcesses(t *testing.T) {
-	for _, s := range b.shortStories() {
+	for _, s := range b.shortStories(t) {
 		dir := t.TempDir()
 		var both [2]*exec.Cmd
 		var said [2]bytes.Buffer

@@ -16,7 +16,7 @@ import (
 // and names are synced before something that counts on them gets its own.
 func (b *bench) testOrder(t *testing.T) {
 	traced := b.tracer(t)
-	for _, s := range b.stories {
+	for _, s := range inTurn(t, b.stories) {
 		t.Run(s.name, func(t *testing.T) {
 			dir := t.TempDir()
 			trace := filepath.Join(dir, "trace")

@@ -7,6 +7,8 @@ import (
 	"slices"
 	"testing"
 	"time"
+
+	"github.com/voxsaw/voxsaw/internal/turns"
 )
 
 func TestFind(t *testing.T) {
@@ -68,6 +70,9 @@ func TestSmallest(t *testing.T) {
 // Two targets of a package are run by one program. An input that fails lies where go test looks for
 // it.
 func TestFuzz(t *testing.T) {
+	if !turns.Has(t, 2, 3) {
+		return
+	}
 	t.Chdir(t.TempDir())
 	for name, text := range map[string]string{
 		"go.mod": "module example.org/fuzzed\n\ngo 1.26\n",

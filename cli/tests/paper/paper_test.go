@@ -12,6 +12,7 @@ import (
 
 	"github.com/voxsaw/voxsaw/internal/commandtest"
 	"github.com/voxsaw/voxsaw/internal/miniature"
+	"github.com/voxsaw/voxsaw/internal/turns"
 	"github.com/voxsaw/voxsaw/internal/voc/voctest"
 )
 
@@ -40,6 +41,9 @@ func shrunk(t *testing.T, name string, words ...string) string {
 // missing are named before anything else, those that are there are prepared, and the table has the
 // published numbers beside ours.
 func TestPaperTable3(t *testing.T) {
+	if !turns.Has(t, 0, 2) {
+		return
+	}
 	if testing.Short() {
 		t.Skip("trains 15 networks, each for a step")
 	}
@@ -139,6 +143,9 @@ func TestPaperTable3(t *testing.T) {
 // trained, its puzzles are solved, and its network is fine-tuned and measured, beside the published
 // numbers.
 func TestPaperTable1(t *testing.T) {
+	if !turns.Has(t, 1, 2) {
+		return
+	}
 	if testing.Short() {
 		t.Skip("trains 21 networks and fine-tunes each twice, for a step")
 	}

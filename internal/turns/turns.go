@@ -1,0 +1,29 @@
+// Package turns is for tests that are too much for every run of CI: each commit has some of them.
+// By hand all run.
+package turns
+
+import (
+	"os"
+	"strconv"
+	"testing"
+)
+
+// Has reports whether the nth of several parts has its turn, and says so where it has not. All
+// have, unless VOXSAW_TEST_COMMIT is a number, which .ci/run makes of the commit, and
+// VOXSAW_TEST_LONG is not set. Go test remembers a result for that number.
+func Has(t testing.TB, n, parts int) bool {
+	t.Helper()
+	text := os.Getenv("VOXSAW_TEST_COMMIT")
+	if text == "" || os.Getenv("VOXSAW_TEST_LONG") != "" {
+		return true
+	}
+	turn, err := strconv.ParseUint(text, 10, 31)
+	if err != nil {
+		t.Fatalf("VOXSAW_TEST_COMMIT is %q, no number", text)
+	}
+	if n%parts == int(turn)%parts {
+		return true
+	}
+	t.Logf("part %d of %d: another commit's turn", n%parts+1, parts)
+	return false
+}
