@@ -28,8 +28,8 @@ func newVerify() *cobra.Command {
 		`Reads all that voxsaw has written at the paths, and below them: prepared cases and photographs,
 checkpoints, runs, studies, scores and predictions. Voxels, pixels and weights are compared with their
 checksums, the files of a run with each other, and every file with its digest, byte by byte. One line
-each says what is wrong; the exit code is 1 if anything is. What cannot be compared is named: files that
-an earlier version wrote, and those of a run that was killed.
+each says what is wrong; the exit code is 1 if anything is. What cannot be compared is named: files
+without a digest, such as those of a run that was killed.
 
 The digests of a folder's files lie in its .voxsaw.sums, which is written when the program has finished
 there. A file that was deleted is not damage. Who has changed a file on purpose deletes .voxsaw.sums

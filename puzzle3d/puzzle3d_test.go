@@ -12,6 +12,7 @@ import (
 	"time"
 
 	"github.com/voxsaw/voxsaw"
+	"github.com/voxsaw/voxsaw/internal/checkpoint"
 	"github.com/voxsaw/voxsaw/internal/nn"
 	"github.com/voxsaw/voxsaw/internal/puzzle"
 	"github.com/voxsaw/voxsaw/internal/train"
@@ -346,28 +347,9 @@ func TestResumeIsExactAndCheckpointsSolve(t *testing.T) {
 	if e, err := more.Evaluate(t.Context(), held); err != nil || e.Puzzles != 6 || len(e.Rounds) != 2 {
 		t.Errorf("%+v, %v", e, err)
 	}
-	if _, err := Open(t.Context(), dev, filepath.Join("..", "testdata", "format1_finetune.safetensors"),
+	if _, err := Open(t.Context(), dev, traintest.Checkpoint(t, checkpoint.Segmentation),
 		PlayOptions{}); err == nil || !strings.Contains(err.Error(), "kind") {
 		t.Errorf("a checkpoint of fine-tuning: %v", err)
-	}
-}
-
-// Checkpoints of format 1 solve puzzles as before.
-func TestFormat1Solves(t *testing.T) {
-	cache, dev := phantoms(t, 3, [3]int{30, 28, 26}), testDevice(t)
-	for name, want := range map[string]struct {
-		head   string
-		rounds int
-	}{"pretrain": {Both, 2}, "study": {Symmetric, 1}} {
-		p, err := Open(t.Context(), dev, filepath.Join("..", "testdata", "format1_"+name+".safetensors"), PlayOptions{})
-		if err != nil {
-			t.Fatal(err)
-		}
-		defer p.Close()
-		e, err := p.Evaluate(t.Context(), opened(t, cache, "case00", "case01", "case02"))
-		if err != nil || p.Config().Head != want.head || len(e.Rounds) != want.rounds || e.Puzzles != 3 {
-			t.Errorf("%s: head %s, %+v, %v", name, p.Config().Head, e, err)
-		}
 	}
 }
 

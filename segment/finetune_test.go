@@ -718,36 +718,6 @@ func twoRanks(t *testing.T, data sample.Data, c Config) {
 	traintest.Equal(t, filepath.Join(alone, "last.safetensors"), filepath.Join(folders[0], "last.safetensors"), 2e-4)
 }
 
-// Checkpoints of format 1 predict as before, the labels that they were taught.
-func TestFormat1Predicts(t *testing.T) {
-	p, err := NewPredictor(testDevice(t), []string{filepath.Join("..", "testdata", "format1_finetune.safetensors")},
-		DefaultInference(), 0)
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer p.Close()
-	scan, _, err := phantom.New(4, phantom.Options{Shape: [3]int{24, 20, 16}})
-	if err != nil {
-		t.Fatal(err)
-	}
-	l, err := p.Predict(t.Context(), scan)
-	if err != nil || l.Grid != scan.Grid || !slices.Equal(p.Labels(), []uint16{1, 2}) ||
-		l.Names[1] != "pancreas+spleen" {
-		t.Errorf("labels %v, names %v, %v", p.Labels(), l.Names, err)
-	}
-	// It knows neither the voxels that it has learnt from nor their size, and says so.
-	notes := strings.Join(p.Notes(), "\n")
-	for _, want := range []string{"did not note how large they were", "known by their names alone"} {
-		if !strings.Contains(notes, want) {
-			t.Errorf("nothing says %q: %s", want, notes)
-		}
-	}
-	if err := p.CheckSpacing(volume.Grid{Shape: [3]int{4, 4, 4},
-		Affine: volume.Scaling([3]float64{9, 9, 9})}); err != nil {
-		t.Errorf("a size that nobody knows is refused: %v", err)
-	}
-}
-
 func TestLabelsByName(t *testing.T) {
 	names := map[uint16]string{1: "Parotid Left", 2: "parotid_right", 3: "cord", 4: "Cord", 5: "duct+gland", 6: "",
 		7: "lesion_1_1", 8: "lesion_11", 9: "दिल", 10: "दल", 11: "Gro\u0308\u00dfe"}

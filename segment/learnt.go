@@ -47,7 +47,7 @@ func (e *SpacingError) Error() string {
 
 // CheckSpacing gives a [SpacingError] for a scan on a grid whose voxels are none of those that the
 // network was trained on, within [volume.SpacingTolerance]. Where the preparation resamples scans
-// to one spacing, or the checkpoint is of a version that did not note it, there is none.
+// to one spacing there is none.
 func (p *Predictor) CheckSpacing(g volume.Grid) error {
 	spacing, err := spacingOf(p.config.Preparation, g)
 	if err != nil {
@@ -83,8 +83,8 @@ type Lesson struct {
 }
 
 // LearntFrom says whether weights have learnt from the scan of that name, whose voxels have that
-// digest ([volume.Volume.Digest]): whatever it is called now, or, of checkpoints of versions that
-// noted names alone, by its name.
+// digest ([volume.Volume.Digest]): whatever it is called now, or, where names alone were noted, by
+// its name.
 func (p *Predictor) LearntFrom(name, digest string) (how Lesson, found bool) {
 	for _, l := range p.lessons {
 		if scan, seen := l.seen.Find(name, digest); seen && !how.Labels {
@@ -96,27 +96,14 @@ func (p *Predictor) LearntFrom(name, digest string) (how Lesson, found bool) {
 
 // lessonNotes are what a person should know of what the weights have learnt from.
 func (p *Predictor) lessonNotes() (notes []string) {
-	var unknown, names, lost []string
-	own := false
-	for _, s := range p.config.Preparation.Spacing {
-		own = own || s == 0
-	}
+	var names, lost []string
 	for _, l := range p.lessons {
-		if own && !l.spacings.Known() {
-			unknown = append(unknown, l.path)
-		}
 		switch {
 		case l.lost != "":
 			lost = append(lost, l.path+": "+l.lost)
 		case !l.known:
 			names = append(names, l.path)
 		}
-	}
-	if len(unknown) > 0 {
-		notes = append(notes,
-			fmt.Sprintf("WARNING: %s: an earlier version trained it on scans with voxels of their own and did not "+
-				"note how large they were: nobody can say whether it knows such voxels as these",
-				safetext.List(unknown)))
 	}
 	if len(names) > 0 {
 		notes = append(notes, fmt.Sprintf("%s: which scans it was trained on is known by their names alone",

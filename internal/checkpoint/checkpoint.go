@@ -2,8 +2,7 @@
 //
 // A checkpoint is one safetensors file. Start at [Description], which is what it says; [Write]
 // makes one, [Read] reads the description, strictly, and [Load] sets the weights of a network.
-// [Verify] compares the tensors with the digest that was written with them. Checkpoints of earlier
-// formats are read, too: see migrate.go.
+// [Verify] compares the tensors with the digest that was written with them.
 //
 // The package knows no task and no network: the settings of a task are a text that its owner
 // parses.
@@ -12,6 +11,7 @@ package checkpoint
 import (
 	"crypto/sha256"
 	"encoding/hex"
+	"errors"
 	"fmt"
 	"path/filepath"
 	"slices"
@@ -27,19 +27,16 @@ import (
 // their pretext task.
 const Segmentation = "segmentation"
 
-// format is the version of the description that this program writes.
-const format = 2
-
-// formatOfLists is that of a checkpoint whose list of cases is a file of its own, formatOfScans
-// that of one that says which scans its weights have learnt from, or how large their voxels were,
-// formatOfLost that of one that says of which of these the list is lost, formatOfReasons that of
-// one that says why predictions keep the largest component alone of some labels.
+// format is the version of the description that this program writes. Those from the oldest on have
+// the same keys, of which later ones have more.
 const (
-	formatOfLists   = 3
-	formatOfScans   = 4
-	formatOfLost    = 5
-	formatOfReasons = 6
+	oldest = 2
+	format = 6
 )
+
+// ErrForeign is wrapped by the error for a safetensors file without a description: most likely
+// another program's weights.
+var ErrForeign = errors.New("not a checkpoint of this program")
 
 // A Description is what a checkpoint says about itself.
 type Description struct {
@@ -78,15 +75,14 @@ type Progress struct {
 	// connected component alone, as the last validation decided it.
 	Largest string
 	// LargestBecause says for a person, of each of these labels in their order, for what gain and
-	// on how many cases, joined by semicolons; "" where an earlier version decided, which did not
-	// say.
+	// on how many cases, joined by semicolons.
 	LargestBecause string
 }
 
 // Kept is a label of which predictions are to keep the largest connected component alone.
 type Kept struct {
 	Label   string // as the settings have it, such as "2", or "4+5" of one class
-	Because string // for a person; "" where an earlier version decided, which did not say
+	Because string // for a person
 }
 
 const betweenReasons = "; "
@@ -160,30 +156,24 @@ func digestOfTexts(meta map[string]string) string {
 
 // metadata is the form in which a description lies in the file.
 func (d Description) metadata() (map[string]string, error) {
-	version, names := format, d.TrainedOn
+	names := d.TrainedOn
 	list, _ := listOf(names)
 	if list != nil {
-		version, names = formatOfLists, nil
+		names = nil
 	}
-	h := header{Kind: d.Kind}
+	var h header
 	if d.Learnt.Spacings.Known() {
-		version, h.Spacings = formatOfScans, &d.Learnt.Spacings
+		h.Spacings = &d.Learnt.Spacings
 	}
 	if len(d.Learnt.Scans) > 0 {
-		version, h.Scans = formatOfScans, scanLines(d.Learnt.Scans)
+		h.Scans = scanLines(d.Learnt.Scans)
 		if h.ScanList, _ = listOf(h.Scans); h.ScanList != nil {
 			h.Scans = nil
 		}
 	}
-	if d.Learnt.Lost != "" {
-		version = formatOfLost
-	}
-	if d.LargestBecause != "" {
-		version = formatOfReasons
-	}
 	text, err := config.Marshal(&header{
 		Spacings: h.Spacings, Scans: h.Scans, ScanList: h.ScanList, Lost: d.Learnt.Lost,
-		Format: version, Kind: d.Kind, Version: d.Version, Device: d.Device, Engines: d.Engines,
+		Format: format, Kind: d.Kind, Version: d.Version, Device: d.Device, Engines: d.Engines,
 		Fingerprint: d.Fingerprint, Trained: d.TrainedOn != nil, TrainedOn: names, TrainedList: list,
 		Step: d.Step, Validated: d.Validated, BestStep: d.BestStep, Best: d.Best, Largest: d.Largest,
 		Because: d.LargestBecause,
@@ -197,21 +187,19 @@ func (d Description) metadata() (map[string]string, error) {
 func parse(path string, meta map[string]string) (Description, error) {
 	text, ok := meta[headerKey]
 	if !ok {
-		return migrate(path, meta)
+		return Description{}, fmt.Errorf("%s: %w: its metadata have no description", path, ErrForeign)
 	}
-	if want, known := meta[textKey]; known && want != digestOfTexts(meta) {
+	if meta[textKey] != digestOfTexts(meta) {
 		return Description{}, fmt.Errorf("%s is damaged: what it says about itself is not what was written", path)
 	}
 	var h header
 	if err := config.Parse(path+": description", []byte(text), &h); err != nil {
 		return Description{}, err
 	}
-	listed, scanned := h.TrainedList != nil, h.Spacings != nil || h.Scans != nil || h.ScanList != nil
-	if h.Format != format && !(listed && h.Format == formatOfLists) && !(scanned && h.Format == formatOfScans) &&
-		!(h.Lost != "" && h.Format == formatOfLost) && !(h.Because != "" && h.Format == formatOfReasons) {
+	if h.Format < oldest || h.Format > format {
 		return Description{},
-			fmt.Errorf("%s: the checkpoint has format %d, this program reads %d and earlier ones: use the program "+
-				"that wrote it (%s), or a later one", path, h.Format, formatOfReasons, h.Version)
+			fmt.Errorf("%s: the checkpoint has format %d, this program reads %d to %d: use the program that wrote it "+
+				"(%s), or a later one", path, h.Format, oldest, format, h.Version)
 	}
 	d := Description{
 		Kind: h.Kind, Settings: meta[settingsKey], Run: meta[runKey], Version: h.Version, Device: h.Device,

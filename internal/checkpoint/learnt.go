@@ -89,8 +89,8 @@ func ScansOf(names, voxels []string, labels bool) []Scan {
 
 // After are the scans that weights have learnt from which began as those of another checkpoint: its
 // scans and these. One that was learnt from in both is listed once, with its labels if these were
-// ever used. What an earlier version wrote knows the names of its cases alone. A list that is lost
-// there is lost here, too.
+// ever used. Of a checkpoint that lists no scans, the names of its cases alone are known. A list
+// that is lost there is lost here, too.
 func (l Learnt) After(d Description) Learnt {
 	before := d.Learnt.Scans
 	if before == nil {
@@ -130,8 +130,8 @@ type Seen struct {
 	unknown          map[string]Scan // by name, of those whose voxels nobody knows
 }
 
-// Seen is what the checkpoint's weights have learnt from. Of an earlier version's it is the names
-// of cases.
+// Seen is what the checkpoint's weights have learnt from, where it lists no scans the names of
+// cases.
 func (d Description) Seen() Seen {
 	s := Seen{map[string]Scan{}, map[string]Scan{}, map[string]Scan{}}
 	for _, scan := range (Learnt{}).After(d).Scans {

@@ -52,9 +52,9 @@ func (e *KindError) Error() string {
 	return fmt.Sprintf("%s is a checkpoint of kind %q: %s", e.path, e.kind, e.use)
 }
 
-// Digest is the SHA-256 of a checkpoint's tensors, their names and shapes, as the file says; of one
-// of an earlier format, which does not say it, it is worked out. Of a file that PyTorch has written
-// it is that of all its bytes.
+// Digest is the SHA-256 of a checkpoint's tensors, their names and shapes, as the file says; of
+// another program's file, which does not say it, it is worked out. Of a file that PyTorch has
+// written it is that of all its bytes.
 func Digest(path string) (string, error) {
 	if IsPyTorch(path) {
 		return atomicfile.SHA256(path)
@@ -70,28 +70,28 @@ func Digest(path string) (string, error) {
 	return digest(path, f)
 }
 
-// Verify compares the tensors of a checkpoint with the digest that was written with them. known is
-// false for a checkpoint of an earlier format, which has none.
-func Verify(path string) (known bool, err error) {
+// Verify compares the tensors of a checkpoint with the digest that was written with them. Another
+// program's file has none.
+func Verify(path string) error {
 	f, err := safetensors.Open(path)
 	if err != nil {
-		return false, err
+		return err
 	}
 	defer f.Close()
 	return verify(path, f)
 }
 
-func verify(path string, f *safetensors.File) (known bool, err error) {
+func verify(path string, f *safetensors.File) error {
 	want, known := f.Metadata[digestKey]
 	if !known {
-		return false, nil
+		return nil
 	}
 	got, err := digest(path, f)
 	if err == nil && got != want {
 		err = fmt.Errorf("%s is damaged: its tensors have the digest %.12s, and were written with %.12s", path, got,
 			want)
 	}
-	return true, err
+	return err
 }
 
 // digest works out the digest of a file's tensors.
@@ -114,7 +114,7 @@ func Restore(path string, weights Weights, extra ...Target) error {
 		return err
 	}
 	defer f.Close()
-	if _, err := verify(path, f); err != nil {
+	if err := verify(path, f); err != nil {
 		return err
 	}
 	var values []float32 // of one tensor at a time
@@ -256,7 +256,7 @@ func open(path string) (tensors, error) {
 	if err != nil {
 		return nil, err
 	}
-	if _, err := verify(path, f); err != nil {
+	if err := verify(path, f); err != nil {
 		f.Close()
 		return nil, err
 	}

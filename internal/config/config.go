@@ -43,15 +43,14 @@ import (
 
 // field is one key of a struct.
 type field struct {
-	key     string
-	help    string
-	flag    string // name or prefix; "-" for none; "" for the default
-	choice  []string
-	removed map[string]string // what was a choice once, and why it is none
-	spare   bool              // not written where it is zero
-	words   []word
-	within  interval
-	value   reflect.Value
+	key    string
+	help   string
+	flag   string // name or prefix; "-" for none; "" for the default
+	choice []string
+	spare  bool // not written where it is zero
+	words  []word
+	within interval
+	value  reflect.Value
 }
 
 // fields lists the keys of a struct in the order of their declaration, inlined structs in place.

@@ -251,9 +251,6 @@ func (f field) check(words []string) error {
 		return nil
 	}
 	for _, w := range words {
-		if why, was := f.removed[w]; was {
-			return errors.New(why)
-		}
 		if w != "" && !slices.Contains(f.choice, w) {
 			return unknown("value", "", w, f.choice)
 		}

@@ -24,7 +24,6 @@ type OneOf struct {
 
 	key, help string
 	options   []Option
-	removed   map[string]string
 }
 
 // An Option is one of the structs of a [OneOf].
@@ -42,14 +41,6 @@ func NewOneOf(key, help string, options ...Option) OneOf {
 		pointee(o.Value)
 	}
 	return OneOf{Chosen: options[0].Name, key: key, help: help, options: options}
-}
-
-// Remove says of a name that was a choice in earlier versions why it is none, for the error.
-func (o *OneOf) Remove(name, why string) {
-	if o.removed == nil {
-		o.removed = map[string]string{}
-	}
-	o.removed[name] = why
 }
 
 // Value is the pointer to the chosen struct.
@@ -119,11 +110,8 @@ func (o *OneOf) Override(name string, s Section, share func(into, from any)) (On
 	if to, ok := s.Lookup(o.key); ok && to != c.Chosen {
 		into := c.Option(to)
 		if into == nil {
-			why, gone := o.removed[to]
-			if !gone {
-				why = fmt.Sprintf("there is no %s %q: choose one of %s", o.key, to, strings.Join(o.Names(), ", "))
-			}
-			return c, fmt.Errorf("%s: %s", name, why)
+			return c, fmt.Errorf("%s: there is no %s %q: choose one of %s", name, o.key, to,
+				strings.Join(o.Names(), ", "))
 		}
 		share(into, c.Value())
 		c.Chosen = to
@@ -139,7 +127,7 @@ var oneOf = reflect.TypeFor[OneOf]()
 
 // selector is the key that chooses.
 func (o *OneOf) selector() field {
-	return field{key: o.key, help: o.help, choice: o.Names(), removed: o.removed,
+	return field{key: o.key, help: o.help, choice: o.Names(),
 		value: reflect.ValueOf(o).Elem().FieldByName("Chosen")}
 }
 

@@ -163,15 +163,11 @@ type List struct {
 	tasks  []Task
 	prefix string // with which the kinds of their checkpoints begin, before the name
 	verb   string // that makes these checkpoints
-	// removed are the tasks that the program had once, and why each is gone.
-	removed map[string]string
 }
 
 // The lists.
 var (
-	Scans = &List{verb: "voxsaw pretrain", removed: map[string]string{
-		"genesis": "it followed a program whose licence allows no commercial use (docs/pretexts.md)",
-	}}
+	Scans       = &List{verb: "voxsaw pretrain"}
 	Photographs = &List{verb: "voxsaw 2d pretrain", prefix: checkpoint.OnPhotographs}
 )
 
@@ -198,21 +194,8 @@ func (l *List) Names() []string {
 	return names
 }
 
-// goneError tells of a task that the program had once, and is nil for any other name.
-func (l *List) goneError(name string) error {
-	why, ok := l.removed[name]
-	if !ok {
-		return nil
-	}
-	return fmt.Errorf("task %q is no longer in the program: %s; choose one of %s", name, why,
-		strings.Join(l.Names(), ", "))
-}
-
 // Of finds a task by its name.
 func (l *List) Of(name string) (Task, error) {
-	if err := l.goneError(name); err != nil {
-		return Task{}, err
-	}
 	for _, t := range l.tasks {
 		if t.Name == name {
 			return t, nil
@@ -233,11 +216,7 @@ func (l *List) Choice() config.OneOf {
 		options = append(options, config.Option{Name: name, Value: t.New()})
 		help = append(help, fmt.Sprintf("%s (%s)", name, t.Short))
 	}
-	choice := config.NewOneOf("task", "what is learnt: "+strings.Join(help, "; "), options...)
-	for name := range l.removed {
-		choice.Remove(name, l.goneError(name).Error())
-	}
-	return choice
+	return config.NewOneOf("task", "what is learnt: "+strings.Join(help, "; "), options...)
 }
 
 // Chosen is the task that was chosen, and its settings.
@@ -293,9 +272,6 @@ func (l *List) Kinds() []string {
 func (l *List) Open(ctx context.Context, dev voxsaw.Device, path string, o OpenOptions) (Task, checkpoint.Description,
 	Evaluator, error) {
 	d, err := checkpoint.ReadKind(path, "this takes one of "+l.verb, l.Kinds()...)
-	if gone := l.goneError(d.Kind); gone != nil {
-		err = fmt.Errorf("%s: %w; voxsaw finetune --init takes its weights", path, gone)
-	}
 	if err != nil {
 		return Task{}, d, nil, err
 	}

@@ -320,7 +320,7 @@ func TestMistakesAreNamed(t *testing.T) {
 			t.Errorf("%s: error %v, want one with %q", m.task, err, m.want)
 		}
 	}
-	puzzles := filepath.Join("..", "..", "testdata", "format1_pretrain.safetensors")
+	puzzles := traintest.Checkpoint(t, "jigsaw")
 	of, err := pretext.Scans.Of("mae")
 	if err != nil {
 		t.Fatal(err)

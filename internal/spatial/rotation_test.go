@@ -1,7 +1,6 @@
 package spatial
 
 import (
-	"path/filepath"
 	"strings"
 	"testing"
 
@@ -86,7 +85,7 @@ func TestRotationMistakesAreNamed(t *testing.T) {
 		"no network \"u\"":   func(c *Rotation) { c.Network.Kind = "u" },
 		"there is no schedu": func(c *Rotation) { c.Train.Schedule = "x" },
 	})
-	puzzles := filepath.Join("..", "..", "testdata", "format1_pretrain.safetensors")
+	puzzles := traintest.Checkpoint(t, "jigsaw")
 	if _, err := classify.Open(t.Context(), traintest.Direct(t), puzzles, "rotation", newRotation(), nil,
 		pretext.OpenOptions{}); err == nil || !strings.Contains(err.Error(), `kind "jigsaw"`) {
 		t.Errorf("a checkpoint of puzzles: %v", err)

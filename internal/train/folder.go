@@ -485,7 +485,7 @@ func (f *Folder) checkSame(old record, mayDiffer []string) error {
 		return fmt.Errorf("resuming: %w", err)
 	}
 	var differ []string
-	if checkpoint.Kind(old.Kind) != f.identity.Kind {
+	if old.Kind != f.identity.Kind {
 		differ = append(differ, fmt.Sprintf("kind: %s in the run, %s now", old.Kind, f.identity.Kind))
 	}
 	for _, difference := range Differences(string(config), f.identity.Run) {

@@ -170,7 +170,7 @@ func (f *Finding) digests(of ...owned) *Finding {
 		notes = append(notes, "is being written by another run just now: verify it again when that has ended")
 	case len(without) > 0 && f.Note == "":
 		notes = append(notes,
-			"cannot be compared, for there are no digests of them (an earlier version or another program wrote "+
+			"cannot be compared, for there are no digests of them (another program wrote "+
 				"them, or the process that did was killed): "+safetext.List(without))
 	}
 	f.Note = strings.Join(notes, "; ")
@@ -219,7 +219,7 @@ func named(path, folder, extension string) (names []string) {
 func verifyCheckpoint(path string) *Finding {
 	f := &Finding{Path: path, Kind: Checkpoint}
 	var d checkpoint.Description
-	known, err := checkpoint.Verify(path)
+	err := checkpoint.Verify(path)
 	if err == nil {
 		d, err = checkpoint.Read(path)
 	}
@@ -228,8 +228,6 @@ func verifyCheckpoint(path string) *Finding {
 		f.Problems = []string{err.Error()}
 	case d.Lost != "":
 		f.Problems = []string{d.Lost + ": copy that file back"}
-	case !known:
-		f.Note = "written without a digest, by an earlier version: its weights cannot be compared with anything"
 	}
 	return f
 }

@@ -6,6 +6,9 @@ import (
 	"testing"
 
 	"github.com/voxsaw/voxsaw"
+	"github.com/voxsaw/voxsaw/internal/checkpoint"
+	"github.com/voxsaw/voxsaw/internal/device"
+	"github.com/voxsaw/voxsaw/internal/nn"
 	"github.com/voxsaw/voxsaw/internal/seed"
 	"github.com/voxsaw/voxsaw/sample"
 	"github.com/voxsaw/voxsaw/volume"
@@ -34,6 +37,20 @@ func opened(t testing.TB, o voxsaw.DeviceOptions) voxsaw.Device {
 	}
 	t.Cleanup(func() { dev.Close() })
 	return dev
+}
+
+// Checkpoint is a checkpoint of a kind and of no weights.
+func Checkpoint(t testing.TB, kind string) (path string) {
+	t.Helper()
+	dev, err := device.From(CPU(t))
+	if err != nil {
+		t.Fatal(err)
+	}
+	path = filepath.Join(t.TempDir(), kind+".safetensors")
+	if err := checkpoint.Write(path, checkpoint.Description{Kind: kind}, nn.NewParams(dev, 0)); err != nil {
+		t.Fatal(err)
+	}
+	return path
 }
 
 // Prepared is a store of no cases, which were prepared in some way.
