@@ -38,8 +38,6 @@ import (
 	"github.com/voxsaw/voxsaw/internal/numbers"
 	"github.com/voxsaw/voxsaw/internal/safetext"
 	"github.com/voxsaw/voxsaw/internal/sliding"
-	"github.com/voxsaw/voxsaw/internal/smallfile"
-	"github.com/voxsaw/voxsaw/internal/train"
 	"github.com/voxsaw/voxsaw/sample"
 	"github.com/voxsaw/voxsaw/volume"
 	"github.com/voxsaw/voxsaw/volume/prepared"
@@ -207,21 +205,6 @@ func (c Config) resolve(of sample.Store) (Config, error) {
 	return c, c.Check()
 }
 
-// neverSaid lists the settings that the run in a folder says nothing of, because it was begun by a
-// version that did not know them: it may be resumed with any value of them.
-func neverSaid(folder string) []string {
-	text, err := smallfile.Read(train.ConfigOf(folder), smallfile.Settings)
-	if err != nil || slices.ContainsFunc(strings.Split(string(text), "\n"), func(line string) bool {
-		return strings.HasPrefix(line, ignoredKey+":")
-	}) {
-		return nil
-	}
-	return []string{ignoredKey}
-}
-
-// ignoredKey is the setting of the labels that are left out.
-const ignoredKey = "ignored"
-
 // called is the name of a class of labels.
 func called(class []uint16, names map[uint16]string) string {
 	var parts []string
@@ -310,23 +293,12 @@ func plainName(name string) string {
 	}), "_")
 }
 
-// earlierName is what earlier versions called a label: without the marks that letters of some
-// languages are combined with.
-func earlierName(name string) string {
-	return plainName(strings.Map(func(r rune) rune {
-		if unicode.IsMark(r) {
-			return ' '
-		}
-		return r
-	}, name))
-}
-
-// metricName is what the metrics of a class are called: after its name, as plain writes it, if that
-// is no other's, else after its labels.
-func (c Config) metricName(class int, plain func(name string) string) string {
+// metricName is what the metrics of a class are called: after its name, if that is no other's, else
+// after its labels.
+func (c Config) metricName(class int) string {
 	own := func(n int) string {
 		if n < len(c.Names) {
-			return plain(c.Names[n])
+			return plainName(c.Names[n])
 		}
 		return ""
 	}
@@ -340,21 +312,6 @@ func (c Config) metricName(class int, plain func(name string) string) string {
 		return strings.ReplaceAll(c.Labels[class], ",", "")
 	}
 	return name
-}
-
-// loggedEarlier says whether the log of a run's validations has the metrics under the names that
-// earlier versions gave them: it goes on so.
-func (c Config) loggedEarlier(path string) bool {
-	columns := train.Columns(path)
-	at := func(plain func(string) string) bool {
-		for class := range c.Labels {
-			if !slices.Contains(columns, train.ColumnName("dsc_"+c.metricName(class, plain))) {
-				return false
-			}
-		}
-		return true
-	}
-	return !at(plainName) && at(earlierName)
 }
 
 // DescribeLabels names some of the labels that are learnt, as a checkpoint lists them ("2,3"), for
@@ -399,7 +356,7 @@ func (c Config) Reference(l *volume.LabelMap) *volume.LabelMap {
 		become[label] = first[class]
 	}
 	for _, label := range volume.IgnoredLabels(l.Names) {
-		if table[label] == 0 { // an earlier version learnt it
+		if table[label] == 0 { // where it was learnt, it had another name
 			become[label], names[label] = label, l.Names[label]
 		}
 	}

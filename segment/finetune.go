@@ -92,11 +92,6 @@ func finetune(ctx context.Context, dev voxsaw.Device, c Config, of sample.Data, 
 		return summary, loaded, err
 	}
 	learnt, err := learntWith(data, init, o, group.Rank)
-	if resumes := o.Mode == voxsaw.ModeResume && o.Folder != ""; resumes && err == nil {
-		var more []string
-		more, err = c.sameRule(o.Folder, data)
-		o.MayDiffer = slices.Concat(o.MayDiffer, more, neverSaid(o.Folder))
-	}
 	if o.Need == nil {
 		err = group.Agree(err)
 	}
@@ -107,9 +102,6 @@ func finetune(ctx context.Context, dev voxsaw.Device, c Config, of sample.Data, 
 		learnt = learnt.After(checkpoint.Description{Learnt: *taught})
 	}
 	l := learner{}
-	if o.Mode == voxsaw.ModeResume && o.Folder != "" {
-		l.earlierNames = c.loggedEarlier(train.Validations(o.Folder))
-	}
 	if l.observer, _ = o.Observer.(CaseObserver); o.Observer != nil {
 		l.note = o.Observer.Note
 	}
@@ -118,7 +110,7 @@ func finetune(ctx context.Context, dev voxsaw.Device, c Config, of sample.Data, 
 		Identity: train.Identity{
 			Kind: checkpoint.Segmentation, Settings: settings, TrainedOn: data.Train, ValidatedOn: data.Validate,
 			Unlabelled: data.Unlabelled, Init: init, Fingerprint: data.Store.Fingerprint(), Learnt: learnt,
-			Rules: []string{wholeRule}, Scores: c.scores(data),
+			Rules: rules,
 		},
 		Options: c.Train, Groups: c.groups(), ByShare: c.byShare(), Idle: c.Idle(),
 		Open: func() (notes []string, err error) {
@@ -138,14 +130,8 @@ func finetune(ctx context.Context, dev voxsaw.Device, c Config, of sample.Data, 
 	return summary, loaded, err
 }
 
-// scores says what a validation scores that chooses the best weights, where earlier versions scored
-// otherwise. What only measures is scored as it always was.
-func (c Config) scores(data labelled) string {
-	if c.MeasureOnly || len(data.Validate) == 0 {
-		return ""
-	}
-	return "the DSC of what predictions keep"
-}
+// rules name ways in which other versions learn and score, for the record of a run.
+var rules = []string{"a class is undrawn where one of its labels is"}
 
 // EstimateMemory is the memory that [Finetune] would need, and trains nothing.
 func EstimateMemory(ctx context.Context, dev voxsaw.Device, c Config, data sample.Data,

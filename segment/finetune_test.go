@@ -739,7 +739,7 @@ func TestLabelsByName(t *testing.T) {
 	c := Config{Labels: []string{"1", "2+3", "3", "4"}, Names: []string{"Parotid, Left", "a+b\x1b[1m", "cord", "Cord"}}
 	c.Labels, c.Names = append(c.Labels, "9", "10"), append(c.Names, "दिल", "दल")
 	for n, want := range []string{"parotid_left", "a+b_1m", "3", "4", "दिल", "दल"} {
-		if got := c.metricName(n, plainName); got != want {
+		if got := c.metricName(n); got != want {
 			t.Errorf("class %d: %q, want %q", n, got, want)
 		}
 	}

@@ -34,8 +34,6 @@ type learner struct {
 	decided  []checkpoint.Kept // labels of which the last validation kept the largest component
 	observer CaseObserver      // nil: nobody looks
 	note     func(string)      // tells a person of what takes time; nil: nobody listens
-	// of metrics, which a run that an earlier version began has in its log
-	earlierNames bool
 	// cases of training and validation in which each class was drawn, and in one component; nil:
 	// not counted so far
 	drawn, one []int
@@ -296,10 +294,6 @@ func (l *learner) Validate(ctx context.Context, _ int) (voxsaw.Validation, error
 	if refused != "" {
 		v.Decisions = []string{refused}
 	}
-	named := plainName
-	if l.earlierNames {
-		named = earlierName
-	}
 	for class := 1; class <= n; class++ {
 		mean := whole.mean(class)
 		if l.keeps(class - 1) {
@@ -313,7 +307,7 @@ func (l *learner) Validate(ctx context.Context, _ int) (voxsaw.Validation, error
 			classes++
 			v.Unscored = v.Unscored && there[class] == 0
 		}
-		v.Metrics = append(v.Metrics, voxsaw.Metric{Name: "dsc_" + l.config.metricName(class-1, named), Value: mean})
+		v.Metrics = append(v.Metrics, voxsaw.Metric{Name: "dsc_" + l.config.metricName(class-1), Value: mean})
 		if there[class] > 0 && l.unlearnt[class] {
 			v.Notes = append(v.Notes, fmt.Sprintf("%s is in no training case: its DSC is in no mean",
 				l.config.DescribeLabels(l.config.Labels[class-1])))

@@ -9,7 +9,6 @@ import (
 	"github.com/voxsaw/voxsaw/internal/config"
 	"github.com/voxsaw/voxsaw/internal/device"
 	"github.com/voxsaw/voxsaw/internal/safetext"
-	"github.com/voxsaw/voxsaw/internal/train"
 	"github.com/voxsaw/voxsaw/volume/prepared"
 )
 
@@ -42,11 +41,6 @@ func CheckMerging(dev voxsaw.Device) error {
 	return err
 }
 
-// wholeRule names, in the record of a run, the rule that a class is undrawn where one of its labels
-// is. By that of earlier versions, whose runs do not name it, it was where all were: what is drawn
-// of it was learnt and scored, and the rest as background.
-const wholeRule = "a class is undrawn where one of its labels is"
-
 // DrawnInPart are the cases of which some labels of a class were drawn, and others not, among the
 // cases; wholly are those of which no label of a class was. The settings are resolved.
 func (c Config) DrawnInPart(store *prepared.Store, cases []string) (partly, wholly []string) {
@@ -77,52 +71,6 @@ func (c Config) DrawnInPart(store *prepared.Store, cases []string) (partly, whol
 func (c Config) NeedsMerging(store *prepared.Store, cases []string) bool {
 	partly, wholly := c.DrawnInPart(store, cases)
 	return c.mergesUndrawn() && len(partly)+len(wholly) > 0
-}
-
-// BegunByWhole says whether the run in a folder, if there is one, was begun by a version that knew
-// classes that are drawn in part.
-func BegunByWhole(folder string) (whole, begun bool, err error) {
-	return train.Follows(folder, wholeRule)
-}
-
-// sameRule refuses to go on with a run of an earlier version that learnt what was drawn of classes
-// in part, or scored it in validations. Where the settings say to learn so, it gives the key that
-// may differ from the run's.
-func (c Config) sameRule(folder string, data labelled) (mayDiffer []string, err error) {
-	whole, begun, err := BegunByWhole(folder)
-	if err != nil || whole || !begun {
-		return nil, nil // who opens a damaged run says what to do
-	}
-	status, err := train.ReadStatus(folder)
-	if err != nil {
-		return nil, err
-	}
-	validations, err := train.CountValidations(folder)
-	if err != nil {
-		return nil, err
-	}
-	partly, wholly := c.DrawnInPart(data.Store, data.Train)
-	scored, _ := c.DrawnInPart(data.Store, data.Validate)
-	ended := status.Finished && status.Step >= c.Train.Steps // nothing is learnt or scored any more
-	switch {
-	case !ended && validations > 0 && len(scored) > 0:
-		return nil, &voxsaw.ChangedError{Path: folder, Changes: []string{fmt.Sprintf("classes of which a label was "+
-			"not drawn in a held-out case: an earlier version began the run, and its validations score what was drawn "+
-			"of them; that is left out now, and no score would compare with those before (%s): start it over",
-			safetext.List(scored))}}
-	case ended && c.mergesUndrawn():
-	case c.mergesUndrawn() && len(partly) > 0:
-		advice := "start it over"
-		if len(wholly) == 0 && data.soft == nil {
-			advice = "undrawn: background goes on as it was begun"
-		}
-		return nil, &voxsaw.ChangedError{Path: folder, Changes: []string{fmt.Sprintf("classes of which a label was "+
-			"not drawn in a case: an earlier version began the run, and learnt what was drawn of them; they are one "+
-			"with the background of the case now (%s): %s", safetext.List(partly), advice)}}
-	case !c.mergesUndrawn() && len(wholly) == 0 && data.soft == nil:
-		return []string{"undrawn"}, nil
-	}
-	return nil, nil
 }
 
 // UndrawnLearnt says for a person what becomes of structures in training cases where nobody drew

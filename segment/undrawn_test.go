@@ -1,20 +1,15 @@
 package segment
 
 import (
-	"bytes"
 	"errors"
 	"math"
-	"os"
 	"path/filepath"
-	"regexp"
 	"slices"
 	"strconv"
 	"strings"
 	"testing"
 
 	"github.com/voxsaw/voxsaw"
-	"github.com/voxsaw/voxsaw/internal/atomicfile"
-	"github.com/voxsaw/voxsaw/internal/train"
 	"github.com/voxsaw/voxsaw/internal/train/traintest"
 	"github.com/voxsaw/voxsaw/internal/turns"
 	"github.com/voxsaw/voxsaw/sample"
@@ -347,129 +342,5 @@ func TestPartlyDrawnClassesAreUndrawn(t *testing.T) {
 		if got := incomparable(s.classes, r); !slices.Equal(got, []int{2}) {
 			t.Errorf("not scored are %v", got)
 		}
-	}
-}
-
-// A run of an earlier version, which learnt what was drawn of classes in part, does not go on
-// otherwise: undrawn: background goes on as it was begun.
-func TestRunsOfAnEarlierRuleGoOnAsBegun(t *testing.T) {
-	store := partlyDrawn(t)
-	c := tiny()
-	c.Labels = []string{"2", "3+4"}
-	c.Train.ValidateEvery = 0
-	run := func(folder, undrawn string, steps int, mode voxsaw.Mode) error {
-		c := c
-		c.Undrawn, c.Train.Steps, c.Train.Schedule = undrawn, steps, "constant"
-		_, _, err := Finetune(
-			t.Context(),
-			testDevice(t),
-			c,
-			sample.Data{Store: store, Train: []string{"all", "partly"}},
-			"",
-			voxsaw.RunOptions{Folder: folder, Mode: mode},
-		)
-		return err
-	}
-	whole := filepath.Join(t.TempDir(), "whole")
-	if err := run(whole, UndrawnBackground, 4, voxsaw.ModeNew); err != nil {
-		t.Fatal(err)
-	}
-	// as the earlier version would have begun it
-	begun := filepath.Join(t.TempDir(), "begun")
-	if err := run(begun, UndrawnBackground, 2, voxsaw.ModeNew); err != nil {
-		t.Fatal(err)
-	}
-	without(t, filepath.Join(begun, "config.yaml"), `undrawn: background.*\n`)
-	without(t, filepath.Join(begun, "run.json"), `"`+wholeRule+`"`)
-	if err := run(begun, "", 2, voxsaw.ModeResume); err != nil {
-		t.Errorf("a run that has come to its end: %v", err)
-	}
-	var changed *voxsaw.ChangedError
-	if err := run(begun, "", 4, voxsaw.ModeResume); !errors.As(err, &changed) ||
-		!strings.Contains(err.Error(), "(partly): undrawn: background goes on as it was begun") {
-		t.Errorf("goes on in another way: %v", err)
-	}
-	for range 2 { // it can be resumed so once more
-		if err := run(begun, UndrawnBackground, 4, voxsaw.ModeResume); err != nil {
-			t.Fatal(err)
-		}
-	}
-	traintest.Equal(t, train.Last(whole), train.Last(begun), 0)
-	merged := filepath.Join(t.TempDir(), "merged")
-	if err := run(merged, "", 2, voxsaw.ModeNew); err != nil {
-		t.Fatal(err)
-	}
-	if err := run(merged, UndrawnBackground, 4, voxsaw.ModeResume); !errors.As(err, &changed) {
-		t.Errorf("a run of this version goes on with other settings: %v", err)
-	}
-}
-
-// without removes what matches from a file of a run, as an earlier version would have written it.
-func without(t *testing.T, path, key string) {
-	t.Helper()
-	text, err := os.ReadFile(path)
-	older := regexp.MustCompile(key).ReplaceAll(text, nil)
-	if err != nil || len(older) == len(text) {
-		t.Fatalf("%s, %v", text, err)
-	}
-	folder, name := filepath.Split(path)
-	if err := errors.Join(atomicfile.Unseal(folder, name), os.WriteFile(path, older, 0o666),
-		atomicfile.Seal(folder, name)); err != nil {
-		t.Fatal(err)
-	}
-}
-
-// A run of an earlier version, whose validations score what was drawn of classes in part, does not
-// go on with others that leave it out, and its best weights stay. One that was not validated yet
-// goes on, and what to do about one that is damaged is said.
-func TestValidationsOfAnEarlierRuleAreNotMixed(t *testing.T) {
-	store := partlyDrawn(t)
-	folder := filepath.Join(t.TempDir(), "run")
-	run := func(steps int) error {
-		c := tiny()
-		c.Labels = []string{"2", "3+4"}
-		c.Train.ValidateEvery, c.Train.Steps, c.Train.Schedule = 0, steps, "constant"
-		_, _, err := Finetune(t.Context(), testDevice(t), c, sample.Data{Store: store, Train: []string{"all"},
-			Validate: []string{"partly"}}, "", voxsaw.RunOptions{Folder: folder, Mode: voxsaw.ModeResume})
-		return err
-	}
-	if err := run(2); err != nil {
-		t.Fatal(err)
-	}
-	record := filepath.Join(folder, "run.json")
-	without(t, record, `"`+wholeRule+`"`)
-	if err := run(2); err != nil {
-		t.Errorf("a run that has come to its end: %v", err)
-	}
-	best, err := os.ReadFile(train.Best(folder))
-	if err != nil {
-		t.Fatal(err)
-	}
-	var changed *voxsaw.ChangedError
-	if err := run(4); !errors.As(err, &changed) || !strings.Contains(err.Error(), "held-out case") ||
-		!strings.Contains(err.Error(), "(partly): start it over") {
-		t.Errorf("validations go on in another way: %v", err)
-	}
-	if now, err := os.ReadFile(train.Best(folder)); err != nil || !bytes.Equal(now, best) {
-		t.Errorf("the best weights are others: %v", err)
-	}
-	whole, err := os.ReadFile(record)
-	if err != nil {
-		t.Fatal(err)
-	}
-	if err := os.WriteFile(record, []byte("{"), 0o666); err != nil {
-		t.Fatal(err)
-	}
-	if err := run(4); err == nil ||
-		!strings.Contains(err.Error(), "start over with --force, or choose another folder") {
-		t.Errorf("a damaged record: %v", err)
-	}
-	// as if it was stopped before the first validation
-	if err := errors.Join(os.WriteFile(record, whole, 0o666), os.Remove(train.Validations(folder)),
-		os.Remove(filepath.Join(folder, atomicfile.SumsFile))); err != nil {
-		t.Fatal(err)
-	}
-	if err := run(4); err != nil {
-		t.Errorf("nothing was validated: %v", err)
 	}
 }

@@ -280,7 +280,7 @@ func (j *Job) prepare(ctx context.Context) (data string, err error) {
 		return data, j.stage(ctx, "prepare", nil, nil)
 	}
 	j.state.Files = j.files()
-	if r := j.state.find("prepare"); r != nil { // it goes on as it began, by an earlier version too
+	if r := j.state.find("prepare"); r != nil { // it goes on as it began
 		return data, j.stage(ctx, "prepare", r.Command, nil)
 	}
 	how := j.at(prepareFile)
@@ -489,11 +489,6 @@ func (j *Job) finetune(ctx context.Context, p *plan, data string) (runs []string
 	}
 	f := *j.state.Folds
 	names := f.names()
-	undrawn, err := j.undrawn(names, data)
-	if err != nil {
-		return nil, err
-	}
-	base = append(base, undrawn...)
 	for n, name := range names {
 		held := []string{"--hold-out", "0"}
 		if n < f.Count() {

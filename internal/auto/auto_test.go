@@ -165,8 +165,7 @@ func (v *verbs) work(args []string) {
 		v.write(out, text)
 	case "pretrain", "finetune":
 		v.begin(args)
-		v.write(filepath.Join(out, "run.json"), `{"kind": "segmentation", "finished": true, "step": 700,
-			"rules": ["a class is undrawn where one of its labels is"]}`)
+		v.write(filepath.Join(out, "run.json"), `{"kind": "segmentation", "finished": true, "step": 700}`)
 		v.write(filepath.Join(out, "metrics.csv"), fmt.Sprintf("step,seconds\n700,%g\n", v.share*v.last.Seconds()))
 		v.write(train.Last(out), "weights of "+out)
 		v.write(train.Validations(out), "step,score,dsc,dsc_liver,dsc_2\n700,0.5,0.5,0."+strconv.Itoa(len(out))+
@@ -663,8 +662,8 @@ func TestFoldsOfPatients(t *testing.T) {
 	}
 }
 
-// A job that an earlier version began to prepare goes on with the command of then, and one that has
-// chosen how to prepare with what it chose, whatever the scans are like now.
+// A job that has begun to prepare goes on with the command of then, and one that has chosen how to
+// prepare with what it chose, whatever the scans are like now.
 func TestPreparesAsItBegan(t *testing.T) {
 	store := cases(t, 6)
 	const earlier = "prepare scans --spacing 1x1x2 --out job/prepared"

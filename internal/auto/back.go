@@ -17,8 +17,8 @@ import (
 type Before struct {
 	Scans []string // as they were named then; empty: no job has begun
 	Hours float64
-	// From is the folder in which the job was begun, Out how its own folder was named there; empty
-	// in jobs of earlier versions. Paths in the job's files and commands are from there.
+	// From is the folder in which the job was begun, Out how its own folder was named there. Paths
+	// in the job's files and commands are from there.
 	From, Out string
 }
 
@@ -76,7 +76,7 @@ func there(path string) bool {
 func (b Before) Has(scans []string) bool {
 	return slices.EqualFunc(scans, b.Scans, func(now, scan string) bool {
 		then := scan
-		if !filepath.IsAbs(then) && b.From != "" {
+		if !filepath.IsAbs(then) {
 			then = filepath.Join(b.From, then)
 		}
 		return filepath.Clean(now) == filepath.Clean(then) || sameFolder(now, then) ||

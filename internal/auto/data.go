@@ -21,14 +21,10 @@ import (
 // sameCases refuses to go on with other prepared cases than the job was begun with.
 func (j *Job) sameCases(data string, store *prepared.Store) error {
 	now := store.Fingerprint()
-	switch j.state.Data {
-	case now:
+	switch {
+	case j.state.Data == now:
 		return nil
-	case "":
-		if j.state.Folds != nil {
-			j.Say("WARNING: an earlier version began the job and did not note its cases: whether they have changed " +
-				"since then is not known")
-		}
+	case j.state.Data == "" && j.state.Folds == nil:
 		j.state.Data = now
 		return j.save()
 	}

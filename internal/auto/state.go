@@ -29,8 +29,8 @@ type state struct {
 	Version int      `json:"version"`
 	Scans   []string `json:"scans"`
 	Hours   float64  `json:"hours"`
-	From    string   `json:"from,omitempty"`    // where the job was begun; paths are from there
-	Out     string   `json:"out,omitempty"`     // how its own folder was named there
+	From    string   `json:"from"`              // where the job was begun; paths are from there
+	Out     string   `json:"out"`               // how its own folder was named there
 	Labels  []string `json:"labels,omitempty"`  // flags of the fine-tunings
 	Machine []string `json:"machine,omitempty"` // flags of the commands that compute
 	// Modality is what somebody has said that the scans are.
@@ -46,7 +46,7 @@ type state struct {
 // Folds are the fine-tunings of a job.
 type Folds struct {
 	Of     int    `json:"of"`               // folds of the labelled cases; 0: they are not divided
-	Scheme string `json:"scheme,omitempty"` // of division; "": consecutive, of an earlier version
+	Scheme string `json:"scheme,omitempty"` // of division, where there are folds
 	One    bool   `json:"one"`              // of the folds the first alone is held out
 	All    bool   `json:"all"`              // one network learns from all labelled cases
 }
@@ -61,11 +61,7 @@ func (f Folds) Count() int {
 
 // heldOut are the flags that hold out a fold, counted from 0.
 func (f Folds) heldOut(fold int) []string {
-	args := []string{"--fold", strconv.Itoa(fold + 1), "--folds", strconv.Itoa(f.Of)}
-	if f.Scheme != "" {
-		args = append(args, "--fold-scheme", f.Scheme)
-	}
-	return args
+	return []string{"--fold", strconv.Itoa(fold + 1), "--folds", strconv.Itoa(f.Of), "--fold-scheme", f.Scheme}
 }
 
 // names are those of the fine-tunings, the folds first.
@@ -221,7 +217,7 @@ func (j *Job) open() error {
 		j.Say("what has not begun is computed with %s", strings.Join(j.Machine, " "))
 		s.Machine = j.Machine
 	}
-	if here, err := os.Getwd(); err == nil && s.From != "" && here != s.From {
+	if here, err := os.Getwd(); err == nil && here != s.From {
 		s.From = here // the folder was moved with all that is in it, or is called by another path
 	}
 	if s.Hours != j.Hours {
@@ -245,9 +241,7 @@ func (j *Job) save() error {
 	var b bytes.Buffer
 	fmt.Fprintf(&b, "# What voxsaw auto did, stage by stage. Where %s holds nothing but %s, these commands make "+
 		"the same again.\n", hint.ShellWord(j.Out), planFile)
-	if s.From != "" {
-		fmt.Fprintf(&b, "%s\n", comment("Paths are from "+hint.ShellWord(s.From)+"."))
-	}
+	fmt.Fprintf(&b, "%s\n", comment("Paths are from "+hint.ShellWord(s.From)+"."))
 	made := false
 	for _, r := range s.Stages {
 		if r.Plain && !made {

@@ -14,7 +14,6 @@ import (
 	"github.com/voxsaw/voxsaw/internal/config"
 	"github.com/voxsaw/voxsaw/internal/device"
 	"github.com/voxsaw/voxsaw/internal/train/traintest"
-	"github.com/voxsaw/voxsaw/segment"
 	"github.com/voxsaw/voxsaw/volume"
 	"github.com/voxsaw/voxsaw/volume/phantom"
 	"github.com/voxsaw/voxsaw/volume/prepared"
@@ -65,77 +64,10 @@ finetune:
 	return p
 }
 
-// An experiment that an earlier version has begun does not mix what it learnt and scored of classes
-// that were drawn in part with what this one does.
-func TestRulesAreNotMixed(t *testing.T) {
-	for _, tested := range []bool{false, true} {
-		p := inPart(t, tested)
-		out := filepath.Join(t.TempDir(), "out")
-		w := &watched{step: func(string, int) {}}
-		run := func(p Plan) (*Result, error) {
-			return Run(t.Context(), p, Setting{Out: out, Device: traintest.CPU(t), Console: w})
-		}
-		asBegun := p
-		asBegun.Finetune.Undrawn = segment.UndrawnBackground
-		if _, err := run(asBegun); err != nil {
-			t.Fatal(err)
-		}
-		// as the earlier version would have written it
-		folder := Trial{Init: Scratch, Fold: 1, Fraction: 1, Seed: 1}.Folder(out)
-		for path, key := range map[string]string{
-			filepath.Join(folder, "config.yaml"): `undrawn: background.*\n`,
-			filepath.Join(folder, "run.json"):    `"a class is undrawn [a-z ]*"`,
-			filepath.Join(out, planFile):         ` *undrawn: background.*\n`,
-		} {
-			text, err := os.ReadFile(path)
-			older := regexp.MustCompile(key).ReplaceAll(text, nil)
-			if err != nil || len(older) == len(text) {
-				t.Fatalf("%s: %s, %v", path, text, err)
-			}
-			dir, name := filepath.Split(path)
-			err = errors.Join(
-				atomicfile.Unseal(dir, name),
-				os.WriteFile(path, older, 0o666),
-				atomicfile.Seal(dir, name),
-			)
-			if err != nil {
-				t.Fatal(err)
-			}
-		}
-		told := func(note string) bool { return strings.Contains(note, "an earlier version carried out") }
-		if r, err := run(p); err != nil || len(r.Runs) != 1 || !slices.ContainsFunc(w.notes, told) {
-			t.Errorf("nothing is left to do, tested %v: %v, told %q", tested, err, w.notes)
-		}
-		p.Seeds, asBegun.Seeds = []uint64{1, 2}, []uint64{1, 2}
-		var changed *voxsaw.ChangedError
-		_, err := run(p)
-		if !errors.As(err, &changed) || strings.Contains(err.Error(), "finetune.undrawn: background") == tested {
-			t.Errorf("a trial more, tested %v: %v", tested, err)
-		}
-		_, err = run(asBegun)
-		if tested != errors.As(err, &changed) || !tested && err != nil {
-			t.Errorf("as it was begun, tested %v: %v", tested, err)
-		}
-	}
-}
-
-// A study that an earlier version has begun does not mix learning curves that are measured on what
-// was drawn of classes in part with curves that leave it out.
-func TestCurvesOfRulesAreNotMixed(t *testing.T) {
+// A trial that another version began, which learns or scores in another way, is refused, even one
+// that is finished.
+func TestTrialsOfOtherRulesAreRefused(t *testing.T) {
 	p := inPart(t, false)
-	p.Fractions, p.Curve, p.CurveCases = []float64{0.5}, 1, 1
-	measured := func() bool { // on the case that is drawn in part, which no trial learns from
-		c, err := p.cases(caseNames(4), nil, nil)
-		if err != nil {
-			t.Fatal(err)
-		}
-		return slices.Equal(p.trials(c)[0].Curve, []string{"case_04"})
-	}
-	for p.SubsetSeed = 1; !measured(); p.SubsetSeed++ {
-		if p.SubsetSeed == 100 {
-			t.Fatal("no curve is measured on the case")
-		}
-	}
 	out := filepath.Join(t.TempDir(), "out")
 	run := func() error {
 		_, err := Run(t.Context(), p, Setting{Out: out, Device: traintest.CPU(t),
@@ -145,22 +77,20 @@ func TestCurvesOfRulesAreNotMixed(t *testing.T) {
 	if err := run(); err != nil {
 		t.Fatal(err)
 	}
-	dir, name := Trial{Init: Scratch, Fold: 1, Fraction: 0.5, Seed: 1}.Folder(out), "run.json"
+	dir, name := Trial{Init: Scratch, Fold: 1, Fraction: 1, Seed: 1}.Folder(out), "run.json"
 	path := filepath.Join(dir, name)
 	text, err := os.ReadFile(path)
-	older := regexp.MustCompile(`"a class is undrawn [a-z ]*"`).ReplaceAll(text, nil)
-	if err != nil || len(older) == len(text) {
+	other := regexp.MustCompile(`"a class is undrawn [a-z ]*"`).ReplaceAll(text, nil)
+	if err != nil || len(other) == len(text) {
 		t.Fatalf("%s, %v", text, err)
 	}
-	if err := errors.Join(atomicfile.Unseal(dir, name), os.WriteFile(path, older, 0o666),
+	if err := errors.Join(atomicfile.Unseal(dir, name), os.WriteFile(path, other, 0o666),
 		atomicfile.Seal(dir, name)); err != nil {
 		t.Fatal(err)
 	}
-	p.Seeds = []uint64{1, 2}
 	var changed *voxsaw.ChangedError
-	if err := run(); !errors.As(err, &changed) ||
-		!strings.Contains(err.Error(), "carry out the plan in another folder") {
-		t.Errorf("a trial more: %v", err)
+	if err := run(); !errors.As(err, &changed) || !strings.Contains(err.Error(), "how it learns and scores: ") {
+		t.Error(err)
 	}
 }
 

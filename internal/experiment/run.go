@@ -9,7 +9,6 @@ import (
 	"os"
 	"path/filepath"
 	"slices"
-	"strings"
 
 	"github.com/voxsaw/voxsaw"
 	"github.com/voxsaw/voxsaw/eval"
@@ -387,17 +386,9 @@ func (r *runner) record() error {
 		if changes, err = r.plan.changes(*begun); err != nil {
 			return err
 		}
-		if r.goesOnAsBackground() {
-			changes = slices.DeleteFunc(changes, func(change string) bool {
-				return strings.HasPrefix(change, "finetune.undrawn:")
-			})
-		}
 		cases, changes = cases.with(divided, changes)
 		if len(changes) > 0 {
 			return &voxsaw.ChangedError{Path: r.Out, Changes: changes}
-		}
-		if err := r.oneRule(); err != nil {
-			return err
 		}
 		now := r.plan.trials(r.result.Cases)
 		r.result.Cases.ByPatient = cases.ByPatient

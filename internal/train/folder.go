@@ -1,6 +1,7 @@
 package train
 
 import (
+	"cmp"
 	"encoding/json"
 	"errors"
 	"fmt"
@@ -32,7 +33,6 @@ import (
 //	validation.csv     a line for each validation
 //	last.safetensors   the newest checkpoint, with the state of the optimiser
 //	best.safetensors   the checkpoint with the highest score
-//	best-before.safetensors, what an earlier version took for the best, by scores of another kind
 //	names-DIGEST.txt   the cases that are trained on, where those are many
 //	results.json       what the end of the training scored, where its command scores it
 //	report.html        the page on the training, where its command writes it
@@ -64,8 +64,6 @@ type Folder struct {
 	// file
 	validatedOn, unlabelled []string
 	rules                   []string // that the run goes by
-	// how validations are scored, see [Identity]: now, and when the best so far was chosen
-	scores, scored string
 }
 
 const (
@@ -75,13 +73,12 @@ const (
 	validationFile = "validation.csv"
 	lastFile       = "last.safetensors"
 	bestFile       = "best.safetensors"
-	asideFile      = "best-before.safetensors"
 	resultsFile    = "results.json"
 )
 
 // claimant has the files of a run that it makes, or its command does.
 var claimant = outdir.Owner{Name: "a training", Files: []string{configFile, runFile, metricsFile, validationFile,
-	lastFile, bestFile, asideFile, resultsFile, Page, Sheet, Events, Planned}}
+	lastFile, bestFile, resultsFile, Page, Sheet, Events, Planned}}
 
 // Page is the name of the page on a run, in its folder. The run's command writes it.
 const Page = "report.html"
@@ -124,8 +121,12 @@ func ReadStatus(folder string) (Status, error) {
 	return s, nil
 }
 
+// runFormat is the version of run.json that this program writes.
+const runFormat = 1
+
 // record is run.json.
 type record struct {
+	Format      int      `json:"format"`
 	Kind        string   `json:"kind"`
 	Version     string   `json:"version"`
 	Device      string   `json:"device"`
@@ -140,10 +141,8 @@ type record struct {
 	StepFLOPs float64 `json:"flops_per_step,omitempty"`
 	// Rules are the identity's, as the version that began the run knew them.
 	Rules []string `json:"rules,omitempty"`
-	// Scores is the identity's, by which the best was chosen; empty: that of earlier versions.
-	Scores string `json:"scores,omitempty"`
 	// RelativeTo is the absolute folder that relative paths in config.yaml begin in: the working
-	// directory of the process that trained last. Empty in runs of older versions.
+	// directory of the process that trained last. Empty where that was not known.
 	RelativeTo string `json:"relative_to,omitempty"`
 }
 
@@ -160,22 +159,9 @@ type Identity struct {
 	Learnt      checkpoint.Learnt
 	Init        string // checkpoint that the first weights are of; empty: random ones
 	Fingerprint string // of the data set
-	// Rules name what this version does in another way than earlier ones, whose runs do not name
-	// it: see [Follows].
+	// Rules name ways of learning and scoring that another version may have changed: a run is not
+	// resumed by others.
 	Rules []string
-	// Scores says for a person what a validation scores, where earlier versions scored otherwise:
-	// a run that one of them began chooses its best weights anew.
-	Scores string
-}
-
-// Follows says whether the run in a folder was begun by a rule of [Identity]; begun is false
-// where there is no run.
-func Follows(folder, rule string) (follows, begun bool, err error) {
-	r, err := readRecord(folder)
-	if errors.Is(err, fs.ErrNotExist) {
-		return false, false, nil
-	}
-	return slices.Contains(r.Rules, rule), err == nil, err
 }
 
 // text is what a run is compared with when it is resumed, where its owner says nothing else.
@@ -207,25 +193,24 @@ func OpenRun(dev device.Device, id Identity, o voxsaw.RunOptions) (*Folder, erro
 		Kind: id.Kind, Settings: string(id.Settings), Run: string(run), TrainedOn: append([]string{}, id.TrainedOn...),
 		Learnt:  id.Learnt,
 		Version: voxsaw.Version(), Device: dev.Describe(), Fingerprint: id.Fingerprint,
-	}, o.Mode, o.MayDiffer...)
+	}, id.Rules, o.Mode, o.MayDiffer...)
 	if err != nil {
 		return nil, err
 	}
-	f.validatedOn, f.unlabelled, f.rules, f.scores = id.ValidatedOn, id.Unlabelled, id.Rules, id.Scores
-	if f.unclaimed {
-		f.scored = f.scores
-	}
+	f.validatedOn, f.unlabelled = id.ValidatedOn, id.Unlabelled
 	return f, nil
 }
 
 // OpenFolder looks at a folder and says whether a run may live there: a new one, or the one that it
 // holds. To resume where there is no run yet starts one. A run can only be resumed with the
-// configuration and the data that it was started with; otherwise a [voxsaw.ChangedError] says what
-// differs. Noted, and allowed, are another version of the program or another device, with which the
-// result may differ in the last bits, and other values of the settings named by mayDiffer (dotted
-// keys), on which the result does not depend. A run may have more steps than it was started with.
-func OpenFolder(path string, id checkpoint.Description, mode voxsaw.Mode, mayDiffer ...string) (*Folder, error) {
-	f := &Folder{path: path, identity: id, mode: mode, unclaimed: true}
+// configuration, the data and the rules that it was started with; otherwise a
+// [voxsaw.ChangedError] says what differs. Noted, and allowed, are another version of the program
+// or another device, with which the result may differ in the last bits, and other values of the
+// settings named by mayDiffer (dotted keys), on which the result does not depend. A run may have
+// more steps than it was started with.
+func OpenFolder(path string, id checkpoint.Description, rules []string, mode voxsaw.Mode, mayDiffer ...string) (
+	*Folder, error) {
+	f := &Folder{path: path, identity: id, rules: rules, mode: mode, unclaimed: true}
 	old, err := f.look()
 	switch {
 	case err != nil:
@@ -237,7 +222,7 @@ func OpenFolder(path string, id checkpoint.Description, mode voxsaw.Mode, mayDif
 			return nil, err
 		}
 		f.unclaimed, f.finished, f.engines, f.ranks = false, old.Finished && f.steps == 0, old.Engines, old.Ranks
-		f.reached, f.best, f.scored = old.Step, old.BestStep, old.Scores
+		f.reached, f.best = old.Step, old.BestStep
 	}
 	return f, nil
 }
@@ -285,8 +270,8 @@ func (f *Folder) among(group Group) {
 	f.ranks = group.Size
 }
 
-// until says how many steps the run is to have. One that came to its end with fewer, and was to go
-// on, but an earlier version had not yet noted that when the process ended, is not finished.
+// until says how many steps the run is to have. One that came to its end with fewer is not
+// finished.
 func (f *Folder) until(steps int) {
 	if f != nil && f.reached < steps {
 		f.finished = false
@@ -443,7 +428,7 @@ func (f *Folder) claim() error {
 	if err := f.unseal(); err != nil {
 		return err
 	}
-	for _, name := range []string{runFile, metricsFile, validationFile, lastFile, bestFile, asideFile, resultsFile,
+	for _, name := range []string{runFile, metricsFile, validationFile, lastFile, bestFile, resultsFile,
 		Sheet, Events, Planned} {
 		if err := atomicfile.Remove(filepath.Join(f.path, name)); err != nil {
 			return err
@@ -505,6 +490,11 @@ func (f *Folder) checkSame(old record, mayDiffer []string) error {
 			fmt.Sprintf("data set: fingerprint %s in the run, %s now: the data has changed since the run was started",
 				old.Fingerprint, f.identity.Fingerprint))
 	}
+	if !slices.Equal(old.Rules, f.rules) {
+		say := func(rules []string) string { return cmp.Or(safetext.List(rules), "no rules") }
+		differ = append(differ, fmt.Sprintf("how it learns and scores: %s in the run (%s), %s now (%s)", say(old.Rules),
+			old.Version, say(f.rules), f.identity.Version))
+	}
 	if len(differ) > 0 {
 		return &voxsaw.ChangedError{Path: f.path, Changes: differ}
 	}
@@ -513,8 +503,6 @@ func (f *Folder) checkSame(old record, mayDiffer []string) error {
 			fmt.Sprintf("the run was started with version %s, this is %s: results may differ (CHANGELOG.md)",
 				old.Version, f.identity.Version))
 	}
-	// as earlier versions wrote
-	old.Device = strings.Replace(old.Device, ", 1 threads", ", 1 thread", 1)
 	if old.Device != f.identity.Device {
 		f.drifts = append(f.drifts,
 			fmt.Sprintf("the run was started on %s, this is %s: results may differ in the last bits", old.Device,
@@ -642,15 +630,6 @@ func Results(folder string) string { return filepath.Join(folder, resultsFile) }
 // Best is the path of the checkpoint with the highest score.
 func (f *Folder) Best() string { return Best(f.path) }
 
-// putBestAside renames the best checkpoint, if it is there, to a name that no prediction looks for.
-func (f *Folder) putBestAside() (aside string, err error) {
-	aside = filepath.Join(f.path, asideFile)
-	if err := os.Rename(f.Best(), aside); err != nil && !errors.Is(err, fs.ErrNotExist) {
-		return aside, err
-	}
-	return aside, nil
-}
-
 // Started says whether there is a folder, and it holds a checkpoint to continue from.
 func (f *Folder) Started() bool {
 	if f == nil || f.unclaimed {
@@ -774,6 +753,10 @@ func readRecord(path string) (record, error) {
 	if err := json.Unmarshal(data, &r); err != nil {
 		return r, fmt.Errorf("%s is damaged, or not of a run: %w", name, err)
 	}
+	if r.Format > runFormat {
+		return r, fmt.Errorf("%s has format %d, this program reads %d: use the program that wrote it (%s), or a later "+
+			"one", name, r.Format, runFormat, r.Version)
+	}
 	r.RelativeTo = safetext.Unpack(r.RelativeTo)
 	if r.Kind == "" {
 		return r, fmt.Errorf("%s is not of a run: it names no kind of training", name)
@@ -789,9 +772,9 @@ func (f *Folder) record(p checkpoint.Progress, finished bool) error {
 		working = "" // relative paths are then looked for in the working directory alone
 	}
 	data, err := json.MarshalIndent(record{
-		Kind: id.Kind, Version: id.Version, Device: id.Device, Engines: id.Engines, Fingerprint: id.Fingerprint,
-		Finished: finished, Step: p.Step, BestStep: p.BestStep, Best: p.Best, Ranks: f.ranks, StepFLOPs: f.flops,
-		RelativeTo: safetext.Pack(working), Rules: f.rules, Scores: f.scored,
+		Format: runFormat, Kind: id.Kind, Version: id.Version, Device: id.Device, Engines: id.Engines,
+		Fingerprint: id.Fingerprint, Finished: finished, Step: p.Step, BestStep: p.BestStep, Best: p.Best,
+		Ranks: f.ranks, StepFLOPs: f.flops, RelativeTo: safetext.Pack(working), Rules: f.rules,
 	}, "", "  ")
 	if err != nil {
 		return err

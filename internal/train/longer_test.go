@@ -1,7 +1,6 @@
 package train
 
 import (
-	"bytes"
 	"context"
 	"encoding/json"
 	"errors"
@@ -102,23 +101,6 @@ func TestLongerRunIsUnfinished(t *testing.T) {
 	}
 }
 
-// What an earlier version left of such a run: the configuration says 6 steps, and that the run of 3
-// is finished.
-func TestEarlierLongerRunGoesOn(t *testing.T) {
-	path := t.TempDir()
-	if _, err := trainFor(t, path, 3, -1, nil); err != nil {
-		t.Fatal(err)
-	}
-	forget(t, path)
-	_, longer := ofSteps(6)
-	if err := os.WriteFile(filepath.Join(path, configFile), []byte(longer.Run), 0o666); err != nil {
-		t.Fatal(err)
-	}
-	if s, err := trainFor(t, path, 6, -1, nil); err != nil || s.Step != 6 {
-		t.Errorf("%+v, %v", s, err)
-	}
-}
-
 // What is said of a run with more steps than it was to have: whether it is what a run of so many
 // would be.
 func TestLongerIsToldApart(t *testing.T) {
@@ -177,52 +159,6 @@ func TestUnscoredValidationsKeepNoBest(t *testing.T) {
 	}
 	if n, err := CountValidations(path); err != nil || n != 4 {
 		t.Errorf("%d validations are logged, %v", n, err)
-	}
-}
-
-// listening is an observer that keeps what is noted.
-type listening struct {
-	silent
-	texts []string
-}
-
-func (l *listening) Note(text string) { l.texts = append(l.texts, text) }
-
-// A run of an earlier version that took weights for the best where nothing can be scored has none
-// any more once it goes on. What were the best are kept, and said to be.
-func TestUnscoredBestIsForgotten(t *testing.T) {
-	path := t.TempDir()
-	if s, err := trainFor(t, path, 3, -1, nil); err != nil || s.BestStep == 0 {
-		t.Fatalf("%+v, %v", s, err)
-	}
-	before, err := os.ReadFile(Best(path))
-	if err != nil {
-		t.Fatal(err)
-	}
-	o, id := ofSteps(6)
-	task, told := unscored{&pull{model: newModel(t, 3)}}, &listening{}
-	optimizer, err := NewOptimizer(task.model, o, nil, false)
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer optimizer.Close()
-	s, err := Train(t.Context(), task, Setup{Options: o, Optimizer: optimizer, Observer: told,
-		Folder: open(t, path, id, voxsaw.ModeResume)})
-	if err != nil || s.BestStep != 0 {
-		t.Errorf("%+v, %v", s, err)
-	}
-	aside := filepath.Join(path, asideFile)
-	if kept, err := os.ReadFile(aside); err != nil || !bytes.Equal(kept, before) {
-		t.Errorf("what were the best weights are lost: %v", err)
-	}
-	if !strings.Contains(strings.Join(told.texts, "\n"), "are kept in "+aside) {
-		t.Errorf("told %q", told.texts)
-	}
-	if got, err := CheckpointOf(path); err != nil || got != Last(path) {
-		t.Errorf("predicts with %s, %v", got, err)
-	}
-	if problems := Verify(path); len(problems) > 0 {
-		t.Error(problems)
 	}
 }
 
@@ -310,78 +246,5 @@ func TestThawedAdamWFollowsPyTorch(t *testing.T) {
 			}
 		}
 		s.Close()
-	}
-}
-
-// otherwise gives scores of another kind, far above.
-type otherwise struct{ unreadable }
-
-func (o otherwise) Validate(ctx context.Context, step int) (voxsaw.Validation, error) {
-	v, err := o.unreadable.Validate(ctx, step)
-	v.Score += 100
-	return v, err
-}
-
-// A run that a version began which scored validations in another way chooses its best weights anew,
-// however often it ends before the next validation. The best of before are kept, and said to be;
-// one that is only looked at again keeps its best.
-func TestBestIsOfOneKindOfScore(t *testing.T) {
-	path, aside := t.TempDir(), ""
-	run := func(scores string, steps, failAt int, before bool) (voxsaw.Summary, []string, error) {
-		t.Helper()
-		o, id := ofSteps(steps)
-		o.ValidateEvery = 2
-		f := open(t, path, id, voxsaw.ModeResume)
-		if f.scores = scores; f.unclaimed { // as OpenRun does
-			f.scored = scores
-		}
-		f.until(steps)
-		told := &listening{}
-		p := unreadable{&pull{model: newModel(t, 3)}, failAt}
-		optimizer, err := NewOptimizer(p.model, o, nil, false)
-		if err != nil {
-			t.Fatal(err)
-		}
-		defer optimizer.Close()
-		setup := Setup{Options: o, Folder: f, Optimizer: optimizer, Observer: told}
-		var s voxsaw.Summary
-		if before {
-			s, err = Train(t.Context(), otherwise{p}, setup)
-		} else {
-			s, err = Train(t.Context(), p, setup)
-		}
-		return s, told.texts, err
-	}
-	if s, _, err := run("", 3, -1, true); err != nil || s.Best < 50 {
-		t.Fatalf("%+v, %v", s, err)
-	}
-	best, err := os.ReadFile(Best(path))
-	if err != nil {
-		t.Fatal(err)
-	}
-	aside = filepath.Join(path, asideFile)
-	s, told, err := run("what predictions keep", 9, 3, false)
-	if err == nil || s.BestStep != 0 || !strings.Contains(strings.Join(told, "\n"), "are kept in "+aside) ||
-		!strings.Contains(strings.Join(told, "\n"), "which is now what predictions keep") {
-		t.Errorf("%+v, %v, told %q", s, err, told)
-	}
-	if s, told, err = run("what predictions keep", 9, -1, false); err != nil || s.Best > 50 || s.BestStep < 4 {
-		t.Errorf("%+v, %v", s, err)
-	}
-	if text := strings.Join(told, "\n"); strings.Contains(text, "chosen anew") {
-		t.Errorf("told twice: %s", text)
-	}
-	if kept, err := os.ReadFile(aside); err != nil || !bytes.Equal(kept, best) {
-		t.Errorf("what were the best weights are lost: %v", err)
-	}
-	if d, err := checkpoint.Read(Best(path)); err != nil || d.BestStep != s.BestStep || d.Best != s.Best {
-		t.Errorf("%+v, %v", d.Progress, err)
-	}
-	r, err := readRecord(path)
-	if err != nil || r.Scores != "what predictions keep" {
-		t.Errorf("the run's record says %q, %v", r.Scores, err)
-	}
-	if problems := Verify(path); len(problems) > 0 {
-		t.Error(problems)
 	}
 }

@@ -346,32 +346,7 @@ func (l *loop) open() error {
 		l.observer.Note(fmt.Sprintf("%s has a gap: it ends at step %d, and step %d was validated", l.validation.path,
 			l.validation.step, l.now.Validated))
 	}
-	return l.oneScore()
-}
-
-// oneScore begins the choice of the best weights anew where scores of another kind chose them, and
-// saves that at once: whenever the process ends, scores of two kinds are not compared. A run that
-// is not validated any more keeps what it has.
-func (l *loop) oneScore() error {
-	f := l.folder
-	if f.scored == f.scores || l.now.Validated >= l.options.Steps {
-		return nil
-	}
-	if l.now.BestStep == 0 {
-		f.scored = f.scores
-		return f.record(l.now, false)
-	}
-	now := ""
-	if f.scores != "" {
-		now = ", which is now " + f.scores
-	}
-	if err := l.forgetBest(fmt.Sprintf("another version chose step %d as the best by another kind of score%s: the "+
-		"best is chosen anew, from the next validation on; %s has scores of both kinds", l.now.BestStep, now,
-		filepath.Join(f.path, validationFile))); err != nil {
-		return err
-	}
-	f.scored = f.scores
-	return l.save()
+	return nil
 }
 
 // extra are the buffers beside the parameters that a run needs to be resumed, by the prefix of
@@ -537,12 +512,6 @@ func (l *loop) validated(ctx context.Context, v voxsaw.Validation) error {
 	if !numbers.Finite(v.Score) {
 		return fmt.Errorf("%w: %v", errScore, v.Score)
 	}
-	if v.Unscored && l.now.BestStep > 0 { // of an earlier version, which scored in another way
-		if err := l.forgetBest(fmt.Sprintf("an earlier version took step %d for the best, and now nothing that is "+
-			"held out can be scored: the last weights are taken", l.now.BestStep)); err != nil {
-			return err
-		}
-	}
 	best, before := !v.Unscored && (l.now.BestStep == 0 || v.Score > l.now.Best), l.now
 	l.now.Validated, l.last = l.now.Step, v
 	if best {
@@ -573,20 +542,6 @@ func (l *loop) validated(ctx context.Context, v voxsaw.Validation) error {
 		return nil
 	}
 	return err
-}
-
-// forgetBest undoes that another version took weights for the best, and says why. They are kept
-// under another name.
-func (l *loop) forgetBest(why string) error {
-	if l.folder != nil {
-		aside, err := l.folder.putBestAside()
-		if err != nil {
-			return err
-		}
-		l.observer.Note(fmt.Sprintf("WARNING: %s. The weights of step %d are kept in %s", why, l.now.BestStep, aside))
-	}
-	l.now.Best, l.now.BestStep = 0, 0
-	return nil
 }
 
 // logged says once, and forgives, that a line of the log could not be written: it is written with

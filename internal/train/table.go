@@ -5,7 +5,6 @@ import (
 	"fmt"
 	"io"
 	"io/fs"
-	"math"
 	"os"
 	"slices"
 	"strconv"
@@ -152,7 +151,7 @@ func (t *table) missing(step int) []string {
 func (t *table) add(step int, metrics []voxsaw.Metric) error {
 	columns, line := []string{"step"}, []string{strconv.Itoa(step)}
 	for _, m := range metrics {
-		columns = append(columns, ColumnName(m.Name))
+		columns = append(columns, columnName(m.Name))
 		line = append(line, strconv.FormatFloat(m.Value, 'g', 7, 64))
 	}
 	text := strings.Join(line, ",") + "\n"
@@ -168,17 +167,8 @@ func (t *table) add(step int, metrics []voxsaw.Metric) error {
 	return t.flush()
 }
 
-// Columns are the names of the columns of a run's table; nil where there is none.
-func Columns(path string) []string {
-	t, err := readTable(path, math.MaxInt)
-	if err != nil {
-		return nil // whoever goes on with it says so
-	}
-	return t.columns
-}
-
-// ColumnName makes a name, in which there may be one of a label, fit for the head of a column.
-func ColumnName(name string) string {
+// columnName makes a name, in which there may be one of a label, fit for the head of a column.
+func columnName(name string) string {
 	return strings.NewReplacer(",", "", `"`, "").Replace(safetext.Text(name))
 }
 
