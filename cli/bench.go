@@ -330,11 +330,9 @@ type predictBenchOptions struct {
 }
 
 func runBenchPredict(cmd *cobra.Command, path string, o predictBenchOptions) error {
-	for _, name := range []string{"components", "largest-component", "all-components"} {
-		if f := cmd.Flags().Lookup(name); f != nil && givenNow(cmd, f) {
-			return withHint(usagef("--%s: bench predict times the windows, and not what comes after them", name),
-				"leave it out")
-		}
+	if f := cmd.Flags().Lookup("components"); f != nil && givenNow(cmd, f) {
+		return withHint(usagef("--components: bench predict times the windows, and not what comes after them"),
+			"leave it out")
 	}
 	dev, closeDevice, err := o.Machine.open()
 	if err != nil {

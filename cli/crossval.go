@@ -13,7 +13,6 @@ import (
 	"github.com/voxsaw/voxsaw/internal/experiment"
 	"github.com/voxsaw/voxsaw/internal/numbers"
 	"github.com/voxsaw/voxsaw/internal/terminal"
-	"github.com/voxsaw/voxsaw/segment"
 )
 
 type crossvalOptions struct {
@@ -148,7 +147,7 @@ func printPlan(ctx context.Context, w io.Writer, o *crossvalOptions, f studyFlag
 			return err
 		}
 		defer dev.Close()
-		if costs, err = p.Costs(ctx, dev, f.out); err != nil {
+		if costs, err = p.Costs(ctx, dev); err != nil {
 			preview.Doubts = append(preview.Doubts, fmt.Sprintf("WARNING: what trials take is not known: %v", err))
 		}
 	}
@@ -165,11 +164,8 @@ func printPlan(ctx context.Context, w io.Writer, o *crossvalOptions, f studyFlag
 		trials.Rows = append(trials.Rows, []string{x.Name(), fmt.Sprint(len(x.Train)), fmt.Sprint(len(x.Test)),
 			list(x.Train)})
 	}
-	how := "the same in every arm"
-	if preview.Components == segment.ComponentsValidated {
-		how = "which each run has decided for itself"
-	}
-	trials.Notes = []string{fmt.Sprintf("post-processing, %s (inference.components): %s", how, preview.Components)}
+	trials.Notes = []string{fmt.Sprintf("post-processing, the same in every arm (inference.components): %s",
+		preview.Components)}
 	if preview.Unlabelled != "" {
 		trials.Notes = append(trials.Notes, preview.Unlabelled)
 	}

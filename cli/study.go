@@ -302,7 +302,7 @@ func (f studyFlags) writeCluster(cmd *cobra.Command, s study) (err error) {
 	if err := to.Check(j); err != nil {
 		return config.Mistaken(err)
 	}
-	if j.Needs, err = experiment.Needs(cmd.Context(), s, dev, j.Ranks, f.out); err != nil {
+	if j.Needs, err = experiment.Needs(cmd.Context(), s, dev, j.Ranks); err != nil {
 		return err
 	}
 	script, settings, err := to.Files(j)

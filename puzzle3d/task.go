@@ -42,17 +42,9 @@ func (s *settings) Resolve(of sample.Store) (err error) {
 	return err
 }
 
-// Overridden implements [pretext.Overridden]: another crop or grid has patches of its own.
-func (s *settings) Overridden(before pretext.Config, by config.Section) {
-	s.OverriddenEarlier(before, by)
-	if s.Crop != before.(*settings).Crop && !by.Has("patch") {
-		s.Patch = [3]int{}
-	}
-}
-
-// OverriddenEarlier implements [pretext.Earlier]: another crop had the patches of the first. A grid
+// Overridden implements [pretext.Overridden]: another crop or grid has patches of its own. A grid
 // replaces a list of several, and the other way round.
-func (s *settings) OverriddenEarlier(before pretext.Config, by config.Section) {
+func (s *settings) Overridden(before pretext.Config, by config.Section) {
 	switch {
 	case by.Has("grid") && !by.Has("grids"):
 		s.Grids = nil
@@ -60,7 +52,8 @@ func (s *settings) OverriddenEarlier(before pretext.Config, by config.Section) {
 		s.Grid = DefaultConfig().Grid
 	}
 	was := before.(*settings)
-	if other := s.Grid != was.Grid || !slices.Equal(s.Grids, was.Grids); other && !by.Has("patch") {
+	if other := s.Crop != was.Crop || s.Grid != was.Grid || !slices.Equal(s.Grids, was.Grids); other &&
+		!by.Has("patch") {
 		s.Patch = [3]int{}
 	}
 }

@@ -261,20 +261,13 @@ func TestSeveralLesionsAreKept(t *testing.T) {
 	}
 }
 
-// A checkpoint of an earlier version keeps what it has decided, and people are warned.
-func TestEarlierDecisionsWarn(t *testing.T) {
+// What is kept, and why, is said of all networks.
+func TestDecisionsAreSaid(t *testing.T) {
 	p := &Predictor{config: Config{Labels: []string{"2", "4"}, Names: []string{"liver", "spleen"}}}
 	now := checkpoint.Progress{Largest: "2,4", LargestBecause: "+1 on 8; +2 on 9"}
 	p.decisions = [][]checkpoint.Kept{now.Kept(), now.Kept()}
 	if got, want := p.largestNote([]string{"4"}), "only the largest connected component is kept of spleen "+
 		"(+2 on 9 / +2 on 9) (--components all keeps all)"; got != want {
-		t.Errorf("%q, want %q", got, want)
-	}
-	now.LargestBecause = "" // as an earlier version has it
-	p.decisions[1] = now.Kept()
-	want := "WARNING: only the largest connected component of liver, spleen is kept, as an earlier version decided, " +
-		"on an unknown number of validation cases"
-	if got := p.largestNote([]string{"2", "4"}); !strings.HasPrefix(got, want) {
 		t.Errorf("%q, want %q", got, want)
 	}
 }
@@ -285,13 +278,12 @@ func TestComponentsAreNamed(t *testing.T) {
 		from Inference
 		want string // "-": refused
 	}{
-		{Inference{}, ""}, {Inference{Largest: true}, "largest"}, {Inference{Whole: true}, "all"},
+		{Inference{}, ""}, {Inference{Largest: true}, "largest"},
 		{Inference{Components: "validated"}, "validated"},
-		{Inference{Components: "all", Whole: true}, "all"}, {Inference{Components: "all", Largest: true}, "-"},
-		{Inference{Largest: true, Whole: true}, "-"}, {Inference{Components: "some"}, "-"},
+		{Inference{Components: "all", Largest: true}, "-"}, {Inference{Components: "some"}, "-"},
 	} {
 		got, err := c.from.Named()
-		if (err != nil) != (c.want == "-") || err == nil && (got.Components != c.want || got.Largest || got.Whole) {
+		if (err != nil) != (c.want == "-") || err == nil && (got.Components != c.want || got.Largest) {
 			t.Errorf("%+v is %+v, %v; want %q", c.from, got, err, c.want)
 		}
 	}

@@ -40,9 +40,7 @@ type Inference struct {
 	// Components is the post-processing: what predictions keep of each label.
 	Components string `yaml:"components" oneof:"all largest validated"`
 	// older name of components: largest
-	Largest bool `yaml:"largest_component,omitempty"`
-	// older name of components: all
-	Whole bool `yaml:"all_components,omitempty"`
+	Largest bool `yaml:"largest_component,omitempty" flag:"-"`
 	// test-time augmentation: axes along which windows are mirrored, such as ijk for all eight
 	// mirror images, whose probabilities are averaged; for networks that were trained on mirrored
 	// crops; empty: none. nnU-Net's models: empty mirrors as they were trained, none does not
@@ -62,23 +60,17 @@ const (
 	ComponentsValidated = "validated" // the largest, of labels for which validation decided so
 )
 
-// Named returns the settings with the post-processing in Components alone, where keys of earlier
-// versions say it, too. Components stays empty where nothing says it. Keys that contradict each
-// other are an error.
+// Named returns the settings with the post-processing in Components alone, where its older name
+// says it, too. Components stays empty where nothing says it. Two that contradict each other are an
+// error.
 func (o Inference) Named() (Inference, error) {
-	for _, older := range []struct {
-		key, word string
-		said      bool
-	}{{"largest_component", ComponentsLargest, o.Largest}, {"all_components", ComponentsAll, o.Whole}} {
-		switch {
-		case older.said && o.Components != "" && o.Components != older.word:
-			return o, fmt.Errorf("%s: true says components: %s, which is %s as well: leave one out", older.key,
-				older.word, o.Components)
-		case older.said:
-			o.Components = older.word
+	if o.Largest {
+		if o.Components != "" && o.Components != ComponentsLargest {
+			return o, fmt.Errorf("largest_component: true says components: %s, which is %s as well: leave one out",
+				ComponentsLargest, o.Components)
 		}
+		o.Components, o.Largest = ComponentsLargest, false
 	}
-	o.Largest, o.Whole = false, false
 	switch o.Components {
 	case "", ComponentsAll, ComponentsLargest, ComponentsValidated:
 		return o, nil
@@ -350,14 +342,11 @@ func (p *Predictor) largestNote(of []string) string {
 	for _, label := range of {
 		var reasons []string
 		for _, decided := range p.decisions {
-			at := slices.IndexFunc(decided, func(k checkpoint.Kept) bool { return k.Label == label })
-			if at < 0 || decided[at].Because == "" {
-				return fmt.Sprintf("WARNING: only the largest connected component of %s is kept, as an earlier "+
-					"version decided, on an unknown number of validation cases: where there are several lesions, "+
-					"say, all but one are deleted (--components all keeps all)",
-					p.config.DescribeLabels(strings.Join(of, ",")))
+			for _, k := range decided {
+				if k.Label == label {
+					reasons = append(reasons, k.Because)
+				}
 			}
-			reasons = append(reasons, decided[at].Because)
 		}
 		all = append(all, checkpoint.Kept{Label: label, Because: strings.Join(reasons, " / ")})
 	}

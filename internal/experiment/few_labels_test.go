@@ -52,7 +52,7 @@ const labelMaps = 35.89e12
 func TestFewLabelsSpendsTheSame(t *testing.T) {
 	p := committed(t, "few-labels.yaml")
 	p.Data = made(t, 9, [3]int{24, 24, 24})
-	costs, err := p.Costs(t.Context(), traintest.CPU(t), "")
+	costs, err := p.Costs(t.Context(), traintest.CPU(t))
 	if err != nil {
 		t.Fatal(err)
 	}

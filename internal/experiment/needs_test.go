@@ -51,7 +51,7 @@ finetune: {network: {channels: 2, levels: 1}, crop: 16, batch: 2, labels: [2, 3]
 		if err := config.Parse("plan", []byte(strings.Replace(text, "STEPS", more, 1)), &p); err != nil {
 			t.Fatal(err)
 		}
-		n, err := Needs(t.Context(), &p, traintest.CPU(t), ranks, "")
+		n, err := Needs(t.Context(), &p, traintest.CPU(t), ranks)
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -100,7 +100,7 @@ finetune: {train: {steps: 3}}
 	if err != nil {
 		t.Fatal(err)
 	}
-	costs, err := p.Costs(t.Context(), dev, "")
+	costs, err := p.Costs(t.Context(), dev)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -203,7 +203,7 @@ finetune: {train: {steps: 3}}
 		t.Errorf("%+v of %d runs", all.Works, len(r.Runs))
 	}
 	// and a cluster is asked for all of a trial's, and for the memory of label maps
-	needs, err := Needs(t.Context(), &p, dev, 1, "")
+	needs, err := Needs(t.Context(), &p, dev, 1)
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -71,8 +71,6 @@ type Plan struct {
 	Inference segment.Inference `yaml:"inference" flag:"inference"`
 	ScoreOn   string            `yaml:"score_on" help:"voxels that predictions are scored on: the scan's own, with its labels as they were read, or the prepared ones" oneof:"scan prepared"`
 	Metrics   eval.Options      `yaml:"metrics" flag:"metrics"`
-
-	asBegun map[string]bool // initialisations that are pretrained as an earlier version began them
 }
 
 // Pretrain is a pretext task with its settings.
@@ -336,11 +334,7 @@ func (p Plan) checkNetwork(i Initialisation) error {
 
 // pretext is the task that an initialisation is pretrained with, and its settings.
 func (p Plan) pretext(i Initialisation) (config.OneOf, error) {
-	override := pretext.Override
-	if p.asBegun[i.Name] {
-		override = pretext.OverrideEarlier
-	}
-	return override(&p.Pretrain.OneOf, "initialisation "+i.Name+": pretrain", i.Pretrain)
+	return pretext.Override(&p.Pretrain.OneOf, "initialisation "+i.Name+": pretrain", i.Pretrain)
 }
 
 // changes lists the settings that differ from those that the experiment began with. More or fewer
@@ -414,17 +408,18 @@ func (t Trial) Name() string {
 	return fmt.Sprintf("%s/fold-%d/fraction-%g/seed-%d", t.Init, t.Fold, t.Fraction, t.Seed)
 }
 
+// studyFormat is the version of what this program writes into the folder of an experiment.
+const studyFormat = 1
+
 // Cases are the roles of the cases in an experiment, as subsets.json records them.
 type Cases struct {
-	Unlabelled []string  `json:"unlabelled,omitempty"` // set aside for pretraining
-	Folds      []Subsets `json:"folds"`
-	// ByPatient says that learning curves are measured on none of the patients that a run learns
-	// from. Earlier versions left out its cases alone, and what they began goes on so.
-	ByPatient bool            `json:"curves_by_patient,omitempty"`
-	splits    []dataset.Split // all folds, those that are not run too
-	doubts    []string        // what people should know about the folds
-	plain     []string        // cases that have no labels
-	patients  dataset.Patients
+	Format     int             `json:"format"`
+	Unlabelled []string        `json:"unlabelled,omitempty"` // set aside for pretraining
+	Folds      []Subsets       `json:"folds"`
+	splits     []dataset.Split // all folds, those that are not run too
+	doubts     []string        // what people should know about the folds
+	plain      []string        // cases that have no labels
+	patients   dataset.Patients
 }
 
 // Subsets are the cases of a fold.
@@ -439,7 +434,7 @@ type Subsets struct {
 // with adds folds and fractions that an experiment had before, and lists, after the changes found
 // already, what was divided in another way.
 func (c Cases) with(before Cases, changes []string) (Cases, []string) {
-	c.Folds, c.ByPatient = slices.Clone(c.Folds), c.ByPatient && before.ByPatient
+	c.Folds = slices.Clone(c.Folds)
 	compare := func(what string, was, is []string) {
 		if !slices.Equal(was, is) {
 			changes = append(changes, fmt.Sprintf("%s: %d in the run, %d now, not the same (see subsets.json)", what,
@@ -473,7 +468,7 @@ func (c Cases) with(before Cases, changes []string) (Cases, []string) {
 // cases divides the labelled cases, and keeps those without labels; the result depends on names,
 // patients and plan alone.
 func (p Plan) cases(ids, plain []string, patients dataset.Patients) (Cases, error) {
-	c := Cases{plain: plain, patients: patients, ByPatient: p.Curve > 0}
+	c := Cases{Format: studyFormat, plain: plain, patients: patients}
 	var err error
 	if p.Unlabelled > 0 {
 		if ids, c.Unlabelled, err = dataset.HoldOut(ids, patients, p.Unlabelled, p.SubsetSeed); err != nil {
@@ -576,10 +571,7 @@ func (p Plan) curveCases(c Cases, fold, train []string, number uint64) []string 
 	if p.Curve == 0 {
 		return nil
 	}
-	used := train
-	if c.ByPatient {
-		used = slices.Concat(train, c.patients.Torn(train, fold))
-	}
+	used := slices.Concat(train, c.patients.Torn(train, fold))
 	rest := slices.DeleteFunc(slices.Clone(fold), func(id string) bool { return slices.Contains(used, id) })
 	slices.Sort(rest)
 	seed.Rand(p.SubsetSeed, "curve", p.draw(number)).Shuffle(len(rest), func(a, b int) {

@@ -1,8 +1,8 @@
 package experiment
 
 import (
+	"errors"
 	"fmt"
-	"os"
 	"slices"
 	"strings"
 
@@ -11,124 +11,64 @@ import (
 	"github.com/voxsaw/voxsaw/internal/config"
 	"github.com/voxsaw/voxsaw/internal/numbers"
 	"github.com/voxsaw/voxsaw/internal/table"
-	"github.com/voxsaw/voxsaw/internal/train"
 	"github.com/voxsaw/voxsaw/segment"
 )
 
 // This file: the post-processing of predictions. A plan states it, the same for all arms; what was
 // applied to the predictions of each run is printed with the scores.
-//
-// Earlier versions let the cases of a learning curve decide: of a label whose DSC that raised on
-// them, a run's predictions kept the largest component alone. Runs that learn from all training
-// cases of a fold have no such cases. A folder that was begun so goes on so, under the name
-// components: validated, and its tables say which arms differ.
 
 // settled is the plan with its post-processing decided: as it says, or as the experiment in its
-// folder was begun (nil: none was), or all components are kept. A note says what is to be known of
-// it.
-func (p Plan) settled(before *Plan) (_ Plan, note string, err error) {
+// folder was begun (nil: none was), or all components are kept.
+func (p Plan) settled(before *Plan) (_ Plan, err error) {
 	if p.Inference, err = p.Inference.Named(); err != nil {
-		return p, "", fmt.Errorf("inference: %w", err)
+		return p, fmt.Errorf("inference: %w", err)
 	}
 	switch components := &p.Inference.Components; {
+	case *components == segment.ComponentsValidated:
+		return p, errors.New("inference.components: validated needs validation cases, and a plan has none: the cases " +
+			"of learning curves measure and decide nothing. Choose all or largest, for all arms alike")
 	case before != nil && *components == "":
 		*components = before.Inference.Components
 	case *components == "":
 		*components = segment.ComponentsAll
 	}
-	if p.Inference.Components != segment.ComponentsValidated {
-		return p, "", nil
-	}
-	if before == nil || before.Inference.Components != segment.ComponentsValidated {
-		return p, "",
-			fmt.Errorf("inference.components: validated needs validation cases, and a plan has none: the cases of " +
-				"learning curves measure and decide nothing. Choose all or largest, for all arms alike")
-	}
-	return p,
-		"WARNING: an earlier version began this experiment: predictions keep only the largest component of " +
-			"those labels whose DSC that raised on the cases of the run's learning curve, so that arms and " +
-			"shares may differ in it (the tables say what was applied). It goes on so; in a folder of its own, " +
-			"the same plan keeps all components in every arm", nil
-}
-
-// earlier gives the plan of an earlier version, which did not state the post-processing, the name
-// of what was done.
-func (p *Plan) earlier() (err error) {
-	if p.Inference, err = p.Inference.Named(); err != nil || p.Inference.Components != "" {
-		return err
-	}
-	p.Inference.Components = segment.ComponentsAll
-	if p.Curve > 0 {
-		p.Inference.Components = segment.ComponentsValidated
-	}
-	return nil
+	return p, nil
 }
 
 // trialRecord is what decides a trial's result, as its run records it.
-type trialRecord[I any] struct {
+type trialRecord struct {
 	segment.Config `yaml:",inline"`
 	Init           string `yaml:"init"`
 	// of a checkpoint that the plan names
-	InitDigest    string       `yaml:"init_digest,omitempty"`
-	Cases         []string     `yaml:"cases,flow"`
-	Curve         []string     `yaml:"curve,flow,omitempty"`
-	WithoutLabels []string     `yaml:"without_labels,flow,omitempty"`
-	Test          []string     `yaml:"test,flow"`
-	Inference     I            `yaml:"inference"`
-	Metrics       eval.Options `yaml:"metrics"`
-	Teachers      int          `yaml:"teachers,omitempty"`
-	Agreement     float64      `yaml:"agreement,omitempty"`
-	ScoreOn       string       `yaml:"score_on,omitempty"`
-	Networks      int          `yaml:"networks,omitempty"`
+	InitDigest    string            `yaml:"init_digest,omitempty"`
+	Cases         []string          `yaml:"cases,flow"`
+	Curve         []string          `yaml:"curve,flow,omitempty"`
+	WithoutLabels []string          `yaml:"without_labels,flow,omitempty"`
+	Test          []string          `yaml:"test,flow"`
+	Inference     segment.Inference `yaml:"inference"`
+	Metrics       eval.Options      `yaml:"metrics"`
+	Teachers      int               `yaml:"teachers,omitempty"`
+	Agreement     float64           `yaml:"agreement,omitempty"`
+	ScoreOn       string            `yaml:"score_on,omitempty"`
+	Networks      int               `yaml:"networks,omitempty"`
 }
 
-// earlierInference is the settings of inference under the keys of earlier versions.
-type earlierInference struct {
-	Window  [3]int  `yaml:"window,flow"`
-	Overlap float64 `yaml:"overlap"`
-	Batch   int     `yaml:"batch"`
-	Largest bool    `yaml:"largest_component"`
-	Whole   bool    `yaml:"all_components,omitempty"`
-	Mirror  string  `yaml:"mirror,omitempty"`
-}
-
-func (r trialRecord[I]) text() ([]byte, error) { return config.Marshal(&r) }
-
-// record is what decides the result of a trial, for its folder. A run that an earlier version began
-// there keeps the keys of that version.
-func (p Plan) record(folder string, c segment.Config, init string, t Trial) ([]byte, error) {
+// record is what decides the result of a trial, for its folder.
+func (p Plan) record(c segment.Config, init string, t Trial) ([]byte, error) {
 	i := p.initialisation(t.Init)
-	digest, err := firstWeights(folder, i)
+	digest, err := firstWeights(i)
 	if err != nil {
 		return nil, err
 	}
-	now := trialRecord[segment.Inference]{c, init, digest, checkpoint.ListForConfig(t.Train), t.Curve,
+	return config.Marshal(&trialRecord{c, init, digest, checkpoint.ListForConfig(t.Train), t.Curve,
 		checkpoint.ListForConfig(t.Unlabelled), t.Test, p.Inference, p.Metrics, i.Teachers, i.Agreement, p.ScoreOn,
-		i.Networks}
-	path := train.ConfigOf(folder)
-	if _, err := os.Stat(path); err == nil && !config.Gives(path, "", "score_on") {
-		now.ScoreOn = "" // the plan's record alone says it
-	}
-	if !config.Gives(path, "", "inference.largest_component") {
-		return now.text()
-	}
-	of := p.Inference
-	older := earlierInference{of.Window, of.Overlap, of.Batch, of.Components == segment.ComponentsLargest,
-		of.Components == segment.ComponentsAll, of.Mirror}
-	if len(t.Curve) == 0 && !older.Largest {
-		// nothing decided there: with and without the key, all components were kept
-		older.Whole = config.Gives(path, "", "inference.all_components")
-	}
-	return trialRecord[earlierInference]{c, init, digest, now.Cases, t.Curve, now.WithoutLabels, t.Test, older,
-		p.Metrics, i.Teachers, i.Agreement, now.ScoreOn, i.Networks}.text()
+		i.Networks})
 }
 
 // firstWeights is the digest of the checkpoint that the plan names for an initialisation: a file
-// that has other weights by now is another beginning. A run of an earlier version, which did not
-// note it, goes on without.
-func firstWeights(folder string, i Initialisation) (string, error) {
-	path := train.ConfigOf(folder)
-	if _, err := os.Stat(path); i.Checkpoint == "" || err == nil && !config.Gives(path, "", "init_digest") {
+// that has other weights by now is another beginning.
+func firstWeights(i Initialisation) (string, error) {
+	if i.Checkpoint == "" {
 		return "", nil
 	}
 	digest, err := checkpoint.Digest(i.Checkpoint)
@@ -136,22 +76,6 @@ func firstWeights(folder string, i Initialisation) (string, error) {
 		return "", fmt.Errorf("initialisation %s: %w", i.Name, err)
 	}
 	return digest, nil
-}
-
-// components says what predictions of a finished trial keep: "all", "largest", or "largest of
-// liver, spleen"; "" where the checkpoint that said it is gone.
-func (r *Result) components(t Trial, out string) string {
-	if what := r.Plan.Inference.Components; what != segment.ComponentsValidated {
-		return what
-	}
-	d, err := checkpoint.Read(train.Last(t.Folder(out)))
-	switch {
-	case err != nil:
-		return ""
-	case d.Largest == "":
-		return segment.ComponentsAll
-	}
-	return segment.ComponentsLargest + " of " + r.Plan.Finetune.DescribeLabels(d.Largest)
 }
 
 // studyArm is the runs of an initialisation with a share of the training cases.
@@ -237,8 +161,7 @@ func (s Scored) unlike() string {
 	if unknown := kept[""]; unknown > 0 {
 		notes = append(notes,
 			fmt.Sprintf("of %d of %s it is not recorded which components their predictions keep: they may differ in "+
-				"that, too. voxsaw crossval --finished adds it to the scores.csv of an earlier version", unknown,
-				numbers.Count(len(s.Runs), "run")))
+				"that, too", unknown, numbers.Count(len(s.Runs), "run")))
 	}
 	delete(kept, "")
 	if len(kept) > 1 {

@@ -37,11 +37,11 @@ func Look(plan Plan, out string) (Preview, error) {
 		return p, err
 	}
 	defer cache.Close()
-	begun, err := plan.begun(out, cache)
+	begun, err := plan.begun(out)
 	if err != nil {
 		return p, err
 	}
-	plan, note, err := plan.settled(begun)
+	plan, err = plan.settled(begun)
 	if err != nil {
 		return p, err
 	}
@@ -49,17 +49,7 @@ func Look(plan Plan, out string) (Preview, error) {
 	if p.Cases, err = plan.casesOf(cache); err != nil {
 		return p, err
 	}
-	if begun != nil { // learning curves are measured as the experiment was begun
-		before, err := divided(out)
-		if err != nil {
-			return p, err
-		}
-		p.Cases.ByPatient = p.Cases.ByPatient && before.ByPatient
-	}
 	p.Trials, p.Doubts = plan.trials(p.Cases), p.Cases.doubts
-	if note != "" {
-		p.Doubts = append(p.Doubts, note)
-	}
 	p.Unlabelled, p.CanRun = unlabelledNote(p.Trials), true
 	p.Doubts = append(p.Doubts, plan.ofStore(cache)...)
 	if settings, err := plan.Finetune.Resolve(cache); err != nil {
@@ -218,7 +208,7 @@ func apart(cases iter.Seq[prepared.Record], tested []prepared.Record) (free, lef
 			paths[s.Path], hashes[s.Hash] = true, true
 		}
 	}
-	delete(hashes, "") // of sources that nobody has read, and scans of earlier versions
+	delete(hashes, "") // of sources that nobody has read
 	delete(patients, "")
 	there := dataset.PatientsOf(cases)
 	ofTested := map[string]bool{} // patients there

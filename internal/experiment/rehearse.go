@@ -30,8 +30,6 @@ import (
 type Stage struct {
 	Device voxsaw.Device
 	Ranks  int // that carry out a trial together
-	// Out is the folder of a study, which goes on as it was begun there; "": it begins.
-	Out string
 	// MadeUp is an empty folder for made-up data; "": the plan's own are taken.
 	MadeUp string
 }
@@ -125,14 +123,13 @@ type Cost struct {
 	FLOPs map[string]float64 `json:"flops"`
 }
 
-// Costs are those of the plan's initialisations, in a folder where it may have begun, or in a new
-// one (""). Nothing is trained.
-func (p *Plan) Costs(ctx context.Context, dev voxsaw.Device, out string) ([]Cost, error) {
+// Costs are those of the plan's initialisations. Nothing is trained.
+func (p *Plan) Costs(ctx context.Context, dev voxsaw.Device) ([]Cost, error) {
 	all := make([]Cost, len(p.Inits))
 	for n, i := range p.Inits {
 		all[n] = Cost{i.Name, map[string]float64{}}
 	}
-	err := p.Trainings(ctx, Stage{Device: dev, Ranks: 1, Out: out}, func(t Training) error {
+	err := p.Trainings(ctx, Stage{Device: dev, Ranks: 1}, func(t Training) error {
 		if t.Trial == 0 {
 			return nil
 		}
@@ -144,11 +141,11 @@ func (p *Plan) Costs(ctx context.Context, dev voxsaw.Device, out string) ([]Cost
 	return all, err
 }
 
-// Needs is what a machine must have for a trial of a study in a folder that so many ranks carry out
-// together. Nothing is trained.
-func Needs(ctx context.Context, s Study, dev voxsaw.Device, ranks int, out string) (n cluster.Needs, err error) {
+// Needs is what a machine must have for a trial of a study that so many ranks carry out together.
+// Nothing is trained.
+func Needs(ctx context.Context, s Study, dev voxsaw.Device, ranks int) (n cluster.Needs, err error) {
 	flops := map[string]float64{} // of a trial of each arm
-	err = s.Trainings(ctx, Stage{Device: dev, Ranks: ranks, Out: out}, func(t Training) error {
+	err = s.Trainings(ctx, Stage{Device: dev, Ranks: ranks}, func(t Training) error {
 		one, err := t.needs()
 		flops[t.Arm] += float64(t.Trial) * one.FLOPs
 		n = cluster.Needs{Memory: max(n.Memory, one.Memory), FLOPs: max(n.FLOPs, flops[t.Arm]),
@@ -227,12 +224,6 @@ func (p *Plan) Trainings(ctx context.Context, s Stage, each func(Training) error
 		return err
 	}
 	defer cache.Close()
-	if s.Out != "" {
-		if _, err := on.goOn(s.Out, cache); err != nil {
-			return err
-		}
-		p = &on
-	}
 	cases, err := on.casesOf(cache)
 	if err != nil {
 		return err

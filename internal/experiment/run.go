@@ -129,12 +129,7 @@ func Run(ctx context.Context, plan Plan, s Setting) (*Result, error) {
 		return nil, err
 	}
 	defer cache.Close()
-	begun, err := plan.goOn(s.Out, cache)
-	if err != nil {
-		return nil, err
-	}
-	r := &runner{Setting: s, plan: plan, cache: cache, encoders: map[string]string{}, notes: begun,
-		result: &Result{Plan: plan}}
+	r := &runner{Setting: s, plan: plan, cache: cache, encoders: map[string]string{}, result: &Result{Plan: plan}}
 	if plan.Finetune, err = plan.Finetune.Resolve(cache); err != nil {
 		return nil, err
 	}
@@ -272,8 +267,7 @@ func (r *runner) begin() error {
 		return err
 	}
 	// rank 0 has looked at what the folder holds
-	if err := errors.Join(r.Group().FromRoot(&r.plan.Inference.Components),
-		r.Group().FromRoot(&r.result.Cases.ByPatient)); err != nil {
+	if err := r.Group().FromRoot(&r.plan.Inference.Components); err != nil {
 		return err
 	}
 	r.result.Plan = r.plan
@@ -362,16 +356,12 @@ type runner struct {
 func (r *runner) record() error {
 	planPath, casesPath := filepath.Join(r.Out, planFile), filepath.Join(r.Out, subsetsFile)
 	cases := r.result.Cases
-	begun, err := r.plan.begun(r.Out, r.cache)
+	begun, err := r.plan.begun(r.Out)
 	if err != nil {
 		return err
 	}
-	var note string
-	if r.plan, note, err = r.plan.settled(begun); err != nil {
+	if r.plan, err = r.plan.settled(begun); err != nil {
 		return err
-	}
-	if note != "" {
-		r.Console.Note(note)
 	}
 	if err := r.MayBegin(&r.plan, begun != nil); err != nil {
 		return err
@@ -389,14 +379,6 @@ func (r *runner) record() error {
 		cases, changes = cases.with(divided, changes)
 		if len(changes) > 0 {
 			return &voxsaw.ChangedError{Path: r.Out, Changes: changes}
-		}
-		now := r.plan.trials(r.result.Cases)
-		r.result.Cases.ByPatient = cases.ByPatient
-		if !slices.EqualFunc(now, r.plan.trials(r.result.Cases),
-			func(a, b Trial) bool { return slices.Equal(a.Curve, b.Curve) }) {
-			r.Console.Note("WARNING: an earlier version began this experiment: learning curves may be measured on " +
-				"other scans of patients that a run learns from. It goes on so; in a folder of its own, the same " +
-				"plan leaves these patients out")
 		}
 	}
 	data, err := json.MarshalIndent(cases, "", "  ")
@@ -455,30 +437,25 @@ func divided(out string) (c Cases, err error) {
 	if err := json.Unmarshal(data, &c); err != nil {
 		return c, fmt.Errorf("%s is damaged: %w", path, err)
 	}
+	if c.Format > studyFormat {
+		return c, fmt.Errorf("%s has format %d, this program reads %d: use the program that wrote it, or a later one",
+			path, c.Format, studyFormat)
+	}
 	return c, nil
 }
 
 // begun is the plan of the experiment in a folder; nil where none has begun there.
-func (p Plan) begun(out string, cache *prepared.Store) (*Plan, error) {
+func (p Plan) begun(out string) (*Plan, error) {
 	path := filepath.Join(out, planFile)
 	if !p.Begun(out) {
 		return nil, nil
 	}
-	// what a plan that does not say it meant
-	before := Plan{Pretrain: Pretrain{pretext.Scans.Choice()}, ScoreOn: p.ScoreOn, Subsets: subsetsShared, Encoders: 1,
-		CurveCases: p.CurveCases}
-	if cache.Preparation().Spacing != [3]float64{} {
-		// there was nothing else then
-		before.ScoreOn = scoreOnPrepared
-	}
+	before := Plan{Pretrain: Pretrain{pretext.Scans.Choice()}}
 	if err := atomicfile.CompareFiles(path, filepath.Join(out, subsetsFile)); err != nil {
 		return nil, err
 	}
 	if err := config.Load(path, &before); err != nil {
 		return nil, fmt.Errorf("%s holds another experiment: %w", out, err)
-	}
-	if err := before.earlier(); err != nil {
-		return nil, fmt.Errorf("%s: %w", path, err)
 	}
 	return &before, nil
 }
@@ -490,7 +467,7 @@ func (r *runner) trial(ctx context.Context, t Trial) ([]eval.Score, error) {
 		return nil, err
 	}
 	c.Train.Seed = t.Seed
-	c.MeasureOnly = r.plan.Inference.Components != segment.ComponentsValidated
+	c.MeasureOnly = true // the cases of learning curves decide nothing
 	if len(t.Curve) > 0 {
 		c.Train.ValidateEvery, c.ValidateCases = max(1, c.Train.Steps/r.plan.Curve), 0
 	}
@@ -501,7 +478,7 @@ func (r *runner) trial(ctx context.Context, t Trial) ([]eval.Score, error) {
 	}
 	// What decides the result beside the configuration belongs into the run's record: a run is not
 	// resumed with other cases.
-	resolved, err := r.plan.record(folder, c, relative(r.Out, init), t)
+	resolved, err := r.plan.record(c, relative(r.Out, init), t)
 	if err != nil {
 		return nil, err
 	}

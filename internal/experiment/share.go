@@ -249,12 +249,7 @@ func (e *encoderError) Error() string { return e.cause.Error() }
 func (r *runner) all(ctx context.Context, trials []Trial) error {
 	scores := make([][]eval.Score, len(trials))
 	s := &Sharing{Setting: r.Setting, Arms: "initialisations", Done: finished, Compare: compare,
-		Owner: owner, Begin: func() error {
-			err := r.begin()
-			// as the experiment was begun: by an earlier version, perhaps
-			trials = r.plan.trials(r.result.Cases)
-			return err
-		}, Run: func(ctx context.Context, n int) (err error) {
+		Owner: owner, Begin: r.begin, Run: func(ctx context.Context, n int) (err error) {
 			scores[n], err = r.trial(ctx, trials[n])
 			return err
 		}}
@@ -268,7 +263,7 @@ func (r *runner) all(ctx context.Context, trials []Trial) error {
 			continue
 		}
 		r.result.Runs = append(r.result.Runs, eval.Trial{Initialisation: t.Init, Fraction: t.Fraction, Fold: t.Fold,
-			Seed: t.Seed, Draw: r.plan.drawShared(t.Seed), Components: r.result.components(t, r.Out),
+			Seed: t.Seed, Draw: r.plan.drawShared(t.Seed), Components: r.plan.Inference.Components,
 			Scores: r.markUnlearnt(t, scores[n])})
 	}
 	return err

@@ -48,7 +48,7 @@ func (t Trial) others(out string, i Initialisation) (folders []string) {
 func (r *runner) another(ctx context.Context, t Trial, what string, n int, folder string, c segment.Config,
 	init string) error {
 	c.Train.Seed = seed.Rand(t.Seed, what, uint64(n)).Uint64() >> 32
-	resolved, err := r.plan.record(folder, c, relative(r.Out, init), t)
+	resolved, err := r.plan.record(c, relative(r.Out, init), t)
 	if err != nil {
 		return err
 	}

@@ -447,7 +447,7 @@ func TestUnlabelledArmsThatCannotRun(t *testing.T) {
 		out := filepath.Join(t.TempDir(), "out")
 		var err error
 		if c.ranks > 1 {
-			_, err = Needs(t.Context(), &p, traintest.CPU(t), c.ranks, "")
+			_, err = Needs(t.Context(), &p, traintest.CPU(t), c.ranks)
 		} else {
 			_, err = Run(t.Context(), p, Setting{Out: out, Device: traintest.CPU(t),
 				Console: &watched{step: func(string, int) {}}})

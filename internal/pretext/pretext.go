@@ -78,11 +78,6 @@ type Overridden interface {
 	Overridden(before Config, by config.Section)
 }
 
-// An Earlier is an [Overridden] that forgot less in earlier versions, whose studies go on so.
-type Earlier interface {
-	OverriddenEarlier(before Config, by config.Section)
-}
-
 // Common points to the settings that all tasks on samples of a kind have.
 type Common struct {
 	Train         *voxsaw.Training
@@ -231,15 +226,6 @@ func (l *List) Chosen(o *config.OneOf) (Task, Config) {
 // Override returns a copy of the settings in which a section of a file replaces values. The section
 // may choose another task, which then starts from the shared settings of the first.
 func Override(o *config.OneOf, name string, s config.Section) (config.OneOf, error) {
-	return override(o, name, s, false)
-}
-
-// OverrideEarlier is [Override] as earlier versions did it, whose studies go on so: see [Earlier].
-func OverrideEarlier(o *config.OneOf, name string, s config.Section) (config.OneOf, error) {
-	return override(o, name, s, true)
-}
-
-func override(o *config.OneOf, name string, s config.Section, earlier bool) (config.OneOf, error) {
 	c, err := o.Override(name, s, func(into, from any) {
 		if own, ok := into.(Sharer); ok {
 			own.Share(from.(Config))
@@ -250,11 +236,8 @@ func override(o *config.OneOf, name string, s config.Section, earlier bool) (con
 	if err != nil || c.Chosen != o.Chosen {
 		return c, err
 	}
-	before := o.Value().(Config)
-	if told, ok := c.Value().(Earlier); ok && earlier {
-		told.OverriddenEarlier(before, s)
-	} else if told, ok := c.Value().(Overridden); ok {
-		told.Overridden(before, s)
+	if told, ok := c.Value().(Overridden); ok {
+		told.Overridden(o.Value().(Config), s)
 	}
 	return c, nil
 }
