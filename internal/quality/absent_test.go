@@ -37,7 +37,8 @@ func TestWhatIsNotFoundHasARow(t *testing.T) {
 	}
 	for n, c := range read {
 		if c.ID != cases[n].ID || len(c.Structures) != len(cases[n].Structures) ||
-			!reflect.DeepEqual(c.Absent, cases[n].Absent) {
+			!reflect.DeepEqual(c.Absent, cases[n].Absent) || !reflect.DeepEqual(c.Agreement, cases[n].Agreement) ||
+			!reflect.DeepEqual(c.DSC, cases[n].DSC) {
 			t.Errorf("%+v, want %+v", c, cases[n])
 		}
 	}

@@ -117,22 +117,18 @@ func ReadTable(r io.Reader) ([]Case, error) {
 			}
 			return x
 		}
-		if row["voxels"] == "0" && row["volume_ml"] == "0" { // nothing was found
-			c := of(row["case"])
-			c.Absent = append(c.Absent,
-				Structure{Label: uint16(number("label", math.MaxUint16)), Name: row["structure"]})
-			continue
-		}
 		const much = 1e9
-		one := Structure{Label: uint16(number("label", math.MaxUint16)), Name: row["structure"],
-			Volume: number("volume_ml", much), Height: number("height_mm", much),
-			Components: int(number("components", much)),
-			Largest:    number("largest_share", 1), Cut: row["edges"]}
-		if one.Volume == 0 {
-			err = cmp.Or(err, fmt.Errorf("row %d: a structure without voxels", line+1))
+		one, c := Structure{Label: uint16(number("label", math.MaxUint16)), Name: row["structure"]}, of(row["case"])
+		if row["voxels"] == "0" && row["volume_ml"] == "0" { // nothing was found
+			c.Absent = append(c.Absent, one)
+		} else {
+			one.Volume, one.Height = number("volume_ml", much), number("height_mm", much)
+			one.Components, one.Largest = int(number("components", much)), number("largest_share", 1)
+			if one.Cut = row["edges"]; one.Volume == 0 {
+				err = cmp.Or(err, fmt.Errorf("row %d: a structure without voxels", line+1))
+			}
+			c.Structures = append(c.Structures, one)
 		}
-		c := of(row["case"])
-		c.Structures = append(c.Structures, one)
 		if row["agreement"] != "" {
 			c.Agreement[one.Label] = number("agreement", 1)
 		}
