@@ -1,6 +1,7 @@
 package triage
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -104,7 +105,10 @@ func (r *Ranking) Write(ctx context.Context, dir string, count int, format strin
 	}
 	var failed []error
 	for n, k := range first {
-		err := r.writeCase(ctx, dir, k)
+		err := r.writeCase(ctx, dir, k, note)
+		if err == nil { // each at once: what is listed is not written over once somebody has changed it
+			err = atomicfile.Seal(dir, k.files.labels, k.files.picture)
+		}
 		if err != nil {
 			failed = append(failed, fmt.Errorf("case %s: %w", k.ID, err))
 		}
@@ -164,12 +168,12 @@ func (r *Ranking) filesOf(id, format string) (f files, err error) {
 }
 
 // writeCase writes the label map of a case, and its picture.
-func (r *Ranking) writeCase(ctx context.Context, dir string, k Ranked) error {
+func (r *Ranking) writeCase(ctx context.Context, dir string, k Ranked, note func(string)) error {
 	c, err := r.store.Open(k.ID)
 	if err != nil {
 		return err
 	}
-	if err := r.writeLabels(ctx, filepath.Join(dir, k.files.labels), k, c); err != nil {
+	if err := r.writeLabels(ctx, filepath.Join(dir, k.files.labels), k, c, note); err != nil {
 		return err
 	}
 	picture, err := r.draw(ctx, k, c)
@@ -182,7 +186,7 @@ func (r *Ranking) writeCase(ctx context.Context, dir string, k Ranked) error {
 
 // writeLabels writes the label map to correct: what people drew, or what the network makes of the
 // scan, which then says so.
-func (r *Ranking) writeLabels(ctx context.Context, path string, k Ranked, c *prepared.Case) error {
+func (r *Ranking) writeLabels(ctx context.Context, path string, k Ranked, c *prepared.Case, note func(string)) error {
 	network, drawn := r.options.Network, r.options.Drawn
 	var whole *volume.LabelMap
 	var extensions []nifti.Extension
@@ -208,14 +212,53 @@ func (r *Ranking) writeLabels(ctx context.Context, path string, k Ranked, c *pre
 	if err != nil {
 		return err
 	}
-	if k.files.series != nil {
-		return dicom.WriteSegmentation(path, whole, k.files.series, o)
+	return keepingEarlier(path, note, func() error {
+		if k.files.series != nil {
+			return dicom.WriteSegmentation(path, whole, k.files.series, o)
+		}
+		var scan *nifti.Header
+		if record, _ := r.store.Record(k.ID); len(record.Sources) > 0 {
+			scan = nifti.HeaderOf(record.Sources[0].Path)
+		}
+		return nifti.WriteLabelsWith(path, whole, scan, extensions)
+	})
+}
+
+// keepingEarlier writes a label map. One that lies there already, and of which nobody knows whether
+// it is as a run has left it, for that run was killed before it said so, may have been corrected: it
+// is kept beside, under a name that prepare does not take, unless the new one is the same.
+func keepingEarlier(path string, note func(string), write func() error) error {
+	dir, name := filepath.Split(path)
+	sums, err := atomicfile.Sums(dir)
+	if err != nil {
+		return err
 	}
-	var scan *nifti.Header
-	if record, _ := r.store.Record(k.ID); len(record.Sources) > 0 {
-		scan = nifti.HeaderOf(record.Sources[0].Path)
+	if _, err := os.Lstat(path); err != nil || sums[name] != "" {
+		return write()
 	}
-	return nifti.WriteLabelsWith(path, whole, scan, extensions)
+	beside := path + ".earlier"
+	for n := 2; ; n++ {
+		if _, err := os.Lstat(beside); err != nil {
+			break
+		}
+		beside = fmt.Sprintf("%s.earlier%d", path, n)
+	}
+	if err := os.Rename(path, beside); err != nil {
+		return err
+	}
+	if err := write(); err != nil {
+		return errors.Join(err, os.Rename(beside, path))
+	}
+	before, err := atomicfile.SHA256(beside)
+	if err != nil {
+		return err
+	}
+	if now, err := atomicfile.SHA256(path); err != nil || now == before {
+		return cmp.Or(err, os.Remove(beside))
+	}
+	note(fmt.Sprintf("WARNING: %s was there already, of a run that was killed, and may have been corrected: it is "+
+		"kept as %s", path, beside))
+	return nil
 }
 
 // draw is a picture of the structure that is the most doubtful, on the slices where label maps

@@ -228,25 +228,48 @@ func (r *Ranking) ranked(c quality.Case) Ranked {
 	for _, f := range k.Findings {
 		k.Unusual = max(k.Unusual, f.Unusual)
 	}
+	missing := len(r.set.Missing(c)) // their agreement and their DSC are 0
+	estimated := missing
 	for _, one := range c.Structures {
 		k.Unusual = max(k.Unusual, math.Abs(r.set.VolumeZ(one)), math.Abs(r.set.HeightZ(one)))
 		k.Agreement += c.Agreement[one.Label]
 		if e, known := r.estimate.Of(c, one); known {
 			k.DSC += e.DSC
-		} else {
-			k.DSC = math.NaN()
+			estimated++
 		}
 	}
-	if n := len(c.Structures) + len(r.set.Missing(c)); n > 0 {
-		k.Agreement, k.DSC = k.Agreement/float64(n), k.DSC/float64(n)
-	}
+	n := len(c.Structures) + missing
+	k.Agreement /= float64(max(n, 1))
+	k.DSC /= float64(max(estimated, 1))
 	if c.Agreement == nil {
 		k.Agreement = math.NaN()
 	}
-	if r.estimate == nil {
+	if r.estimate == nil || n > 0 && estimated == 0 {
 		k.DSC = math.NaN()
 	}
 	return k
+}
+
+// withoutEstimate are the names of structures whose DSC is estimated in no case, though that of
+// others is, and which no mean has.
+func (r *Ranking) withoutEstimate() (names []string) {
+	if r.estimate == nil {
+		return nil
+	}
+	estimated := map[string]bool{}
+	for _, k := range r.Cases {
+		for _, one := range k.Structures {
+			_, known := r.estimate.Of(k.Case, one)
+			estimated[one.Key()] = estimated[one.Key()] || known
+		}
+	}
+	for name, known := range estimated {
+		if !known {
+			names = append(names, name)
+		}
+	}
+	slices.SortFunc(names, numbers.CompareNatural)
+	return names
 }
 
 // order sorts the cases, and says by what.
@@ -261,6 +284,10 @@ func (r *Ranking) order(calibrated int) {
 	if dsc := func(k Ranked) float64 { return k.DSC }; number(dsc) {
 		key, by = dsc, fmt.Sprintf("the DSC that is estimated by %s that the network has not learnt from",
 			numbers.Count(calibrated, "labelled case"))
+		if names := r.withoutEstimate(); len(names) > 0 {
+			by += fmt.Sprintf(", in the mean over structures; too few of them show %s, whose DSC is not estimated",
+				safetext.List(names))
+		}
 	}
 	r.Notes = append(r.Notes, "ordered by "+by)
 	slices.SortStableFunc(r.Cases, func(a, b Ranked) int {

@@ -12,6 +12,7 @@ import (
 	"github.com/voxsaw/voxsaw/internal/atomicfile"
 	"github.com/voxsaw/voxsaw/internal/outdir"
 	"github.com/voxsaw/voxsaw/internal/predict"
+	"github.com/voxsaw/voxsaw/internal/quality"
 	"github.com/voxsaw/voxsaw/internal/sliding"
 	"github.com/voxsaw/voxsaw/internal/train/traintest"
 	"github.com/voxsaw/voxsaw/sample"
@@ -254,5 +255,77 @@ func TestUnlabelledCasesAreRanked(t *testing.T) {
 	}
 	if names, err := outdir.Names(dir); err != nil || len(names) != 9 || Untouched(dir) != nil {
 		t.Errorf("%q, %v", names, err)
+	}
+	testCorrected(t, r)
+	testWithoutEstimate(t, r)
+}
+
+// A label map that somebody has corrected stays, though the run that made it did not end well.
+func testCorrected(t *testing.T, r *Ranking) {
+	dir := filepath.Join(t.TempDir(), "next")
+	broken := *r
+	broken.Cases = slices.Clone(r.Cases)
+	broken.Cases[1].ID = "not there"
+	if err := broken.Write(t.Context(), dir, 2, AsScan, func(string) {}); err == nil {
+		t.Fatal("a case that is not there was written")
+	}
+	first := filepath.Join(dir, r.Cases[0].ID+".nii.gz")
+	made, err := os.ReadFile(first)
+	if err != nil {
+		t.Fatal(err)
+	}
+	correct := func() {
+		if err := os.WriteFile(first, []byte("corrected"), 0o644); err != nil {
+			t.Fatal(err)
+		}
+	}
+	correct()
+	if err := r.Write(t.Context(), dir, 2, AsScan, func(string) {}); err == nil ||
+		!strings.Contains(err.Error(), first+" is not what was written") {
+		t.Errorf("a corrected label map: %v", err)
+	}
+	// a run that is killed between a file and its entry in the list
+	for _, change := range []bool{false, true} {
+		if err := os.WriteFile(first, made, 0o644); err != nil {
+			t.Fatal(err)
+		}
+		if err := atomicfile.Unseal(dir, filepath.Base(first)); err != nil {
+			t.Fatal(err)
+		}
+		if change {
+			correct()
+		}
+		var notes []string
+		if err := r.Write(t.Context(), dir, 2, AsScan, func(text string) { notes = append(notes, text) }); err != nil {
+			t.Fatal(err)
+		}
+		kept, err := os.ReadFile(first + ".earlier")
+		if now, _ := os.ReadFile(first); !slices.Equal(now, made) || (err == nil) != change ||
+			change && (string(kept) != "corrected" || len(notes) != 1 || !strings.Contains(notes[0], "is kept as")) {
+			t.Errorf("changed %v: kept %q, %v; %q", change, kept, err, notes)
+		}
+	}
+}
+
+// A structure whose DSC is not estimated does not turn off the order of all cases.
+func testWithoutEstimate(t *testing.T, r *Ranking) {
+	more := *r
+	more.Notes, more.Cases = nil, nil
+	for n, k := range r.Cases {
+		c := k.Case
+		if n == 0 {
+			c.Structures = append(slices.Clone(c.Structures), quality.Structure{Label: 99, Name: "rare", Voxels: 1,
+				Volume: 1})
+		}
+		more.Cases = append(more.Cases, r.ranked(c))
+	}
+	more.order(12)
+	for n, k := range more.Cases {
+		if k.ID != r.Cases[n].ID || k.DSC != r.Cases[n].DSC {
+			t.Errorf("%s with DSC %v, and %s with %v without the structure", k.ID, k.DSC, r.Cases[n].ID, r.Cases[n].DSC)
+		}
+	}
+	if len(more.Notes) != 1 || !strings.Contains(more.Notes[0], "too few of them show rare,") {
+		t.Errorf("%q", more.Notes)
 	}
 }
