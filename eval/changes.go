@@ -63,8 +63,6 @@ func LabelGains(runs []Trial, o FoldOptions) ([]LabelGain, error) {
 	if err != nil {
 		return nil, err
 	}
-	// more labelled cases may show labels that fewer do not
-	ofAny := func(r Trial) runKey { return runKey{fold: r.Fold, seed: r.Seed} }
 	runs, _ = o.finite(levelled(runs, ofAny), ofAny, m)
 	var gains []LabelGain
 	for _, s := range o.series(runs, m, unitsOf(runs)) {

@@ -449,6 +449,42 @@ func TestUnlearntLabelsAreInNoMean(t *testing.T) {
 	}
 }
 
+// Where the share of the training cases is an effect of the mixed model, each share has the mean over
+// the same structures: one that few cases do not show is in none.
+func TestMixedModelOfOneSetOfLabels(t *testing.T) {
+	runs := func(both bool) (all []Trial) {
+		for at := range 24 {
+			r := Trial{Initialisation: []string{"scratch", "hard"}[at%2], Fraction: []float64{0.1, 1}[at/2%2],
+				Fold: at/4%3 + 1, Seed: uint64(at/12 + 1)}
+			for n := range 5 {
+				noise := math.Sin(float64(7*at + 3*n))
+				r.Scores = append(r.Scores, Score{Case: fmt.Sprint(r.Fold, n), Label: 1, DSC: 0.8 + 0.05*noise +
+					0.02*r.Fraction, Predicted: 1, Reference: 1})
+				if both {
+					r.Scores = append(r.Scores, Score{Case: fmt.Sprint(r.Fold, n), Label: 2, DSC: 0.3,
+						Unlearnt: r.Fraction < 1, Predicted: 1, Reference: 1})
+				}
+			}
+			all = append(all, r)
+		}
+		return all
+	}
+	want, err := Mixed(runs(false), FoldOptions{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	got, err := Mixed(runs(true), FoldOptions{})
+	if err != nil || len(got.Effects) != 3 {
+		t.Fatalf("%+v, %v", got, err)
+	}
+	for n, e := range got.Effects {
+		if e.Estimate != want.Effects[n].Estimate || e.SE != want.Effects[n].SE {
+			t.Errorf("%s is %v ± %v, want %v ± %v", e.Name, e.Estimate, e.SE, want.Effects[n].Estimate,
+				want.Effects[n].SE)
+		}
+	}
+}
+
 // A run that misses what is hard has no smaller distances beside one that finds it: both are
 // compared by what both have found.
 func TestDistancesAreComparedWhereBothFound(t *testing.T) {

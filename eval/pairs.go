@@ -88,6 +88,10 @@ type runKey struct {
 // ofFraction is the key of a run that is compared with others of the same fraction.
 func ofFraction(r Trial) runKey { return runKey{r.Fold, r.Fraction, r.Seed} }
 
+// ofAny is the key of a run that is compared with those of all fractions: more labelled cases may
+// show labels that fewer do not.
+func ofAny(r Trial) runKey { return runKey{fold: r.Fold, seed: r.Seed} }
+
 // casesOf is the metric of every test case of every run of an initialisation.
 func (o FoldOptions) casesOf(runs []Trial, initialisation string, m Metric) map[runKey]map[string]float64 {
 	all := map[runKey]map[string]float64{}
