@@ -491,6 +491,9 @@ func (r *runner) trial(ctx context.Context, t Trial) ([]eval.Score, error) {
 	}); err != nil {
 		return nil, err
 	}
+	if err := r.Group().FromRoot(&finished); err != nil {
+		return nil, err
+	}
 	networks := []string{train.Last(folder)}
 	for n, other := range t.others(r.Out, r.plan.initialisation(t.Init)) {
 		if !finished { // once its last network is trained, the trial has all of them
