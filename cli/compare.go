@@ -127,7 +127,7 @@ func runCompare(cmd *cobra.Command, o compareOptions, args []string) error {
 	if err != nil {
 		return err
 	}
-	tests, err := scored.SameTests(o.Label)
+	tests, err := scored.SameTests(o.Metric, o.Label)
 	if err != nil {
 		return err
 	}

@@ -320,7 +320,7 @@ func (s Scored) otherMeasures() (report.Section, error) {
 		return nil
 	}
 	for _, metric := range []string{"nsd", "hd95"} {
-		if !s.Measured(metric) {
+		if !s.Measured(metric) || metric == "nsd" && len(s.tolerances()) > 1 {
 			continue
 		}
 		if err := add("", eval.FoldOptions{Metric: metric}); err != nil {

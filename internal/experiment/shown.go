@@ -9,6 +9,7 @@ import (
 	"github.com/voxsaw/voxsaw/internal/numbers"
 	"github.com/voxsaw/voxsaw/internal/safetext"
 	"github.com/voxsaw/voxsaw/internal/table"
+	"github.com/voxsaw/voxsaw/volume"
 	"github.com/voxsaw/voxsaw/volume/prepared"
 )
 
@@ -97,11 +98,27 @@ func (r *runner) markUnlearnt(t Trial, scores []eval.Score) []eval.Score {
 	if len(labels) == 0 {
 		return scores
 	}
+	whole := r.plan.Metrics.Merge && noneLearnt(r.plan.Metrics.Labels, len(r.plan.Finetune.Labels),
+		r.cache.LabelNames(), labels)
 	marked := slices.Clone(scores)
 	for n, s := range marked {
-		marked[n].Unlearnt = slices.Contains(labels, s.Label)
+		if marked[n].Unlearnt = whole; !r.plan.Metrics.Merge { // merged ones have a number of their own
+			marked[n].Unlearnt = slices.Contains(labels, s.Label)
+		}
 	}
 	return marked
+}
+
+// noneLearnt says whether the network was shown none of the labels that are scored as one: the
+// parts that are wanted, or all of its classes.
+func noneLearnt(parts []string, classes int, names map[uint16]string, unlearnt []uint16) bool {
+	known := &volume.LabelMap{Names: names}
+	for _, part := range parts {
+		if label, err := eval.Find(part, known, known); err != nil || !slices.Contains(unlearnt, label) {
+			return false
+		}
+	}
+	return len(parts) > 0 || len(unlearnt) == classes
 }
 
 // unlearntNotes say below the table of structures which runs a label's row leaves out.

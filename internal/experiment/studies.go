@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"io/fs"
 	"maps"
+	"math"
 	"os"
 	"path/filepath"
 	"slices"
@@ -61,6 +62,21 @@ func (s *Studies) Add(name, path string, runs []eval.Trial) error {
 	return nil
 }
 
+// tolerances are those of NSD, in mm, where it was measured.
+func (s Scored) tolerances() (all []string) {
+	seen := map[float64]bool{}
+	for _, r := range s.Runs {
+		for _, score := range r.Scores {
+			if !math.IsNaN(score.NSD) && !seen[score.Tolerance] {
+				seen[score.Tolerance] = true
+				all = append(all, fmt.Sprint(score.Tolerance))
+			}
+		}
+	}
+	slices.SortFunc(all, numbers.CompareNatural)
+	return all
+}
+
 // indexOf is where the run with the same initialisation, fold, share and seed is, -1 where none is.
 func indexOf(runs []eval.Trial, r eval.Trial) int {
 	return slices.IndexFunc(runs, func(o eval.Trial) bool {
@@ -93,8 +109,17 @@ func equalScores(a, b []eval.Score) bool {
 
 // SameTests makes sure that each run and those it is compared with were tested on the same cases.
 // Where some differ, those that both have are compared, which it says once for each fold, or, of
-// runs with more labelled cases, each initialisation. Means over other structures are told, too.
-func (s Scored) SameTests(label int) (notes []string, err error) {
+// runs with more labelled cases, each initialisation. Means over other structures are told, too,
+// and so is that NSD has several tolerances, which is an error where it is the metric.
+func (s Scored) SameTests(metric string, label int) (notes []string, err error) {
+	if all := s.tolerances(); len(all) > 1 {
+		text := fmt.Sprintf("NSD was measured with tolerances of %s mm", safetext.List(all))
+		if metric == "nsd" {
+			return nil, hint.Addf(errors.New(text+", and such values are not compared"),
+				"score all runs with one --metrics-tolerance")
+		}
+		notes = append(notes, text+": it is not compared")
+	}
 	names := map[uint16]string{}
 	for _, r := range s.Runs {
 		for _, score := range r.Scores {

@@ -2,6 +2,7 @@ package experiment
 
 import (
 	"errors"
+	"fmt"
 	"math"
 	"strings"
 	"testing"
@@ -72,7 +73,7 @@ func TestSameTests(t *testing.T) {
 		"a share that nothing pairs": {run: scoredRun("scratch", 0.1, 0.4, "z"),
 			note: "for scratch with 100 % of the training cases: no run with 10 %"},
 	} {
-		notes, err := Scored{Baseline: "scratch", Runs: []eval.Trial{base, c.run}}.SameTests(c.label)
+		notes, err := Scored{Baseline: "scratch", Runs: []eval.Trial{base, c.run}}.SameTests("dsc", c.label)
 		text := ""
 		if err != nil {
 			text = err.Error()
@@ -84,6 +85,44 @@ func TestSameTests(t *testing.T) {
 		}
 		if !strings.Contains(all, c.note) || c.note == "" && all != "" {
 			t.Errorf("%s: notes %q, want %q", name, all, c.note)
+		}
+	}
+}
+
+// NSD of two tolerances is two metrics.
+func TestSameTolerance(t *testing.T) {
+	one, other := scoredRun("scratch", 1, 0.5, "x"), scoredRun("jigsaw", 1, 0.6, "x")
+	one.Scores[0].NSD, one.Scores[0].Tolerance, other.Scores[0].NSD = 0.5, 2, 0.9
+	for tolerance, ok := range map[float64]bool{2: true, 3: false} {
+		other.Scores[0].Tolerance = tolerance
+		s := Scored{Baseline: "scratch", Runs: []eval.Trial{one, other}}
+		if _, err := s.SameTests("nsd", 0); (err == nil) != ok || err != nil &&
+			!strings.Contains(err.Error(), "tolerances of 2, 3 mm") {
+			t.Errorf("tolerance %v: %v", tolerance, err)
+		}
+		notes, err := s.SameTests("dsc", 0)
+		if err != nil || (len(notes) == 0) != ok {
+			t.Errorf("tolerance %v: %q, %v", tolerance, notes, err)
+		}
+		section, err := s.otherMeasures()
+		if err != nil || strings.Contains(fmt.Sprint(section), "NSD") != ok {
+			t.Errorf("tolerance %v: %v, %v", tolerance, section, err)
+		}
+	}
+}
+
+// Labels that are scored as one are unlearnt where none of them is shown.
+func TestNoneLearnt(t *testing.T) {
+	names := map[uint16]string{1: "liver", 2: "tumour", 3: "spleen"}
+	for _, c := range []struct {
+		parts    []string
+		unlearnt []uint16
+		want     bool
+	}{{nil, []uint16{1}, false}, {nil, []uint16{1, 2, 3}, true}, {[]string{"2", "Spleen"}, []uint16{1, 2}, false},
+		{[]string{"2", "Spleen"}, []uint16{2, 3}, true}, {[]string{"2", "3"}, []uint16{1}, false},
+		{[]string{"kidney"}, []uint16{1, 2, 3}, false}} {
+		if got := noneLearnt(c.parts, 3, names, c.unlearnt); got != c.want {
+			t.Errorf("%v of %v: %v", c.parts, c.unlearnt, got)
 		}
 	}
 }
