@@ -35,7 +35,7 @@ func readWritten(path string) ([]byte, error) {
 	if err := atomicfile.CompareFiles(path); err != nil {
 		return nil, err
 	}
-	return smallfile.ReadGiven(path, smallfile.List)
+	return smallfile.ReadGiven(path, smallfile.Table)
 }
 
 // say writes a line, or several, for people. A text that it is given may hold names from files: a

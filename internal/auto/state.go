@@ -127,7 +127,7 @@ func statePath(out string) string { return filepath.Join(stateFolder(out), "stat
 
 func readState(out string) (s state, err error) {
 	path := statePath(out)
-	text, err := smallfile.Read(path, smallfile.Settings)
+	text, err := smallfile.Read(path, smallfile.List)
 	if err != nil {
 		return s, err
 	}

@@ -573,7 +573,7 @@ func (e segmenting) Evaluate(ctx context.Context, t tested) (err error) {
 }
 
 func readScores(folder string) ([]eval.Score, error) {
-	text, err := smallfile.Read(ScoresOf(folder), smallfile.List)
+	text, err := smallfile.Read(ScoresOf(folder), smallfile.Table)
 	if err != nil {
 		return nil, err
 	}

@@ -98,24 +98,31 @@ func (f Facts) html(b *strings.Builder) error {
 	return nil
 }
 
+// mostRows is how many rows of a table a page shows: browsers take long to lay out more.
+const mostRows = 2000
+
 func (t Table) html(b *strings.Builder) error {
 	if t.Folded {
 		fmt.Fprintf(b, "<details><summary>%s (%s)</summary>\n", escape(t.Title), numbers.Count(len(t.Rows), "row"))
 	} else if t.Title != "" {
 		fmt.Fprintf(b, "<h3>%s</h3>\n", escape(t.Title))
 	}
-	header, rows := t.Text()
+	short := t.Table
+	short.Rows = t.Rows[:min(len(t.Rows), mostRows)]
+	header, rows := short.Text()
+	classes := make([]string, len(header))
+	for n := range header {
+		switch {
+		case t.Others(n):
+			classes[n] = " class=\"n others\""
+		case t.Numeric(n):
+			classes[n] = " class=\"n\""
+		}
+	}
 	b.WriteString("<div class=\"scroll\"><table>\n<thead><tr>")
 	line := func(tag string, cells []string) {
 		for n, c := range cells {
-			class := ""
-			switch {
-			case t.Others(n):
-				class = " class=\"n others\""
-			case t.Numeric(n):
-				class = " class=\"n\""
-			}
-			fmt.Fprintf(b, "<%s%s>%s</%s>", tag, class, escape(minus(c)), tag)
+			fmt.Fprintf(b, "<%s%s>%s</%s>", tag, classes[n], escape(minus(c)), tag)
 		}
 	}
 	line("th", header)
@@ -126,6 +133,9 @@ func (t Table) html(b *strings.Builder) error {
 		b.WriteString("</tr>\n")
 	}
 	b.WriteString("</tbody>\n</table></div>\n")
+	if more := len(t.Rows) - len(rows); more > 0 {
+		notes(b, []string{fmt.Sprintf("%s more: the CSV files beside this page have all.", numbers.Count(more, "row"))})
+	}
 	notes(b, t.Notes)
 	if t.Folded {
 		b.WriteString("</details>\n")

@@ -23,6 +23,8 @@ const (
 	Record = 16 << 20
 	// List says something of each of many things: the cases of a data set, scores.
 	List = 64 << 20
+	// Table has the scores of a study: a row for each case, label and run.
+	Table = 1 << 30
 	// Log gets a line at every step of a run.
 	Log = 256 << 20
 )
@@ -38,8 +40,8 @@ func (e *TooLargeError) Error() string {
 	if e.Size == 0 {
 		return fmt.Sprintf("%s holds more than %s: name another file", e.Path, mebibytes(e.Limit))
 	}
-	return fmt.Sprintf("%s holds %s, more than the %s of the largest file of this kind: it is not what its name "+
-		"says, remove it or put the right file there",
+	return fmt.Sprintf("%s holds %s, more than the %s of the largest file of this kind: if it is not what "+
+		"its name says, put the right file there",
 		e.Path, mebibytes(e.Size), mebibytes(e.Limit))
 }
 

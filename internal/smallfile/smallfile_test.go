@@ -48,8 +48,8 @@ func TestSparse(t *testing.T) {
 	_, err = Read(path, List)
 	runtime.ReadMemStats(&after)
 	want := path +
-		" holds 3072 MiB, more than the 64 MiB of the largest file of this kind: it is not what its name " +
-		"says, remove it or put the right file there"
+		" holds 3072 MiB, more than the 64 MiB of the largest file of this kind: if it is not what its name " +
+		"says, put the right file there"
 	if err == nil || err.Error() != want {
 		t.Errorf("got %v, want %s", err, want)
 	}
