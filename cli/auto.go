@@ -7,16 +7,19 @@ import (
 	"math"
 	"path/filepath"
 	"runtime/debug"
+	"slices"
 	"strings"
 
 	"github.com/spf13/cobra"
 	"github.com/spf13/pflag"
 
 	"github.com/voxsaw/voxsaw/internal/auto"
+	"github.com/voxsaw/voxsaw/internal/checkpoint"
 	"github.com/voxsaw/voxsaw/internal/config"
 	"github.com/voxsaw/voxsaw/internal/hint"
 	"github.com/voxsaw/voxsaw/internal/numbers"
 	"github.com/voxsaw/voxsaw/internal/terminal"
+	"github.com/voxsaw/voxsaw/internal/train"
 )
 
 type autoOptions struct {
@@ -169,6 +172,36 @@ func carryOut(ctx context.Context, cmd *cobra.Command, args []string, s *stageOf
 	return root.ExecuteContext(ctx)
 }
 
+// chosenBySameScans says of the networks of a job which scores are a little too good, because what is
+// done after prediction was chosen by the scans that they are of; "" where nothing was.
+func chosenBySameScans(model string) string {
+	members, err := train.Ensemble(model)
+	if err != nil {
+		return "" // voxsaw predict says what is wrong with the folder
+	}
+	var labels []string
+	networks := 0
+	for _, m := range members {
+		d, err := checkpoint.Read(m)
+		if err != nil || len(d.Kept()) == 0 {
+			continue
+		}
+		networks++
+		for _, k := range d.Kept() {
+			if !slices.Contains(labels, k.Label) {
+				labels = append(labels, k.Label)
+			}
+		}
+	}
+	if networks == 0 {
+		return ""
+	}
+	slices.SortFunc(labels, numbers.CompareNatural)
+	return fmt.Sprintf("%d of %s keep only the largest component of label %s, which these very scans chose: there the "+
+		"DSC is a little too good. Together they do so where all of them chose it; voxsaw crossval measures it on "+
+		"scans that chose nothing", networks, numbers.Count(len(members), "network"), strings.Join(labels, ", "))
+}
+
 // printJob tells what a job has made.
 func printJob(cmd *cobra.Command, r *auto.Result) error {
 	stdout := cmd.OutOrStdout()
@@ -177,6 +210,9 @@ func printJob(cmd *cobra.Command, r *auto.Result) error {
 			Title: fmt.Sprintf("DSC of held-out scans, %s, as the training measures it",
 				numbers.Count(r.Folds, "fold")),
 			Header: []string{"structure", "mean DSC (%)"},
+		}
+		if note := chosenBySameScans(r.Model); note != "" {
+			t.Notes = append(t.Notes, note)
 		}
 		for _, s := range r.Scores {
 			dsc := "in no held-out scan"
