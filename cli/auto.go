@@ -172,8 +172,8 @@ func carryOut(ctx context.Context, cmd *cobra.Command, args []string, s *stageOf
 	return root.ExecuteContext(ctx)
 }
 
-// chosenBySameScans says of the networks of a job which scores are a little too good, because what is
-// done after prediction was chosen by the scans that they are of; "" where nothing was.
+// chosenBySameScans says of the networks of a job which scores are a little too good, because what
+// is done after prediction was chosen by the scans that they are of; "" where nothing was.
 func chosenBySameScans(model string) string {
 	members, err := train.Ensemble(model)
 	if err != nil {

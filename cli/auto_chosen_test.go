@@ -23,8 +23,8 @@ func TestChosenBySameScans(t *testing.T) {
 	of("fold1.safetensors", "3,10")
 	of("fold3.safetensors", "3,2")
 	const want = "2 of 3 networks keep only the largest component of label 2, 3, 10, which these very scans chose: " +
-		"there the DSC is a little too good. Together they do so where all of them chose it; voxsaw crossval measures " +
-		"it on scans that chose nothing"
+		"there the DSC is a little too good. Together they do so where all of them chose it; voxsaw crossval " +
+		"measures it on scans that chose nothing"
 	if got := chosenBySameScans(model); got != want {
 		t.Errorf("%q, want %q", got, want)
 	}

@@ -449,8 +449,8 @@ func TestUnlearntLabelsAreInNoMean(t *testing.T) {
 	}
 }
 
-// Where the share of the training cases is an effect of the mixed model, each share has the mean over
-// the same structures: one that few cases do not show is in none.
+// Where the share of the training cases is an effect of the mixed model, each share has the mean
+// over the same structures: one that few cases do not show is in none.
 func TestMixedModelOfOneSetOfLabels(t *testing.T) {
 	runs := func(both bool) (all []Trial) {
 		for at := range 24 {

@@ -41,7 +41,8 @@ func Mixed(runs []Trial, o FoldOptions) (MixedFit, error) {
 		}
 	}
 	d := newDesign(methods[1:], fractionsOf(runs)[1:])
-	runs, _ = o.finite(levelled(runs, ofAny), ofAny, metric) // fractions are effects of the model, too
+	// fractions are effects of the model, too
+	runs, _ = o.finite(levelled(runs, ofAny), ofAny, metric)
 	u := unitsOf(runs)
 	for _, name := range methods {
 		cases := u.average(o.casesOf(runs, name, metric))

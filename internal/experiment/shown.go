@@ -92,7 +92,8 @@ func unlearntDoubts(labels []ShownLabel) (doubts []string) {
 	return doubts
 }
 
-// markUnlearnt marks the scores of labels that the trial's training cases do not show.
+// markUnlearnt marks the scores of labels that the trial's training cases do not show. Labels that
+// are scored as one have a number of their own, and are unlearnt where none of them is shown.
 func (r *runner) markUnlearnt(t Trial, scores []eval.Score) []eval.Score {
 	labels := r.plan.Finetune.Unlearnt(r.cache, t.Train)
 	if len(labels) == 0 {
@@ -102,7 +103,7 @@ func (r *runner) markUnlearnt(t Trial, scores []eval.Score) []eval.Score {
 		r.cache.LabelNames(), labels)
 	marked := slices.Clone(scores)
 	for n, s := range marked {
-		if marked[n].Unlearnt = whole; !r.plan.Metrics.Merge { // merged ones have a number of their own
+		if marked[n].Unlearnt = whole; !r.plan.Metrics.Merge {
 			marked[n].Unlearnt = slices.Contains(labels, s.Label)
 		}
 	}

@@ -81,7 +81,7 @@ func Read(path string, limit int64) ([]byte, error) {
 }
 
 // ReadGiven is Read of a file that a person named: it may also be a pipe that somebody writes to,
-// such as a shell's <(command), or a device.
+// such as a shell's <(command), or a device, of which no more than a List is read.
 func ReadGiven(path string, limit int64) ([]byte, error) {
 	info, err := os.Stat(path)
 	if err != nil {
@@ -95,7 +95,7 @@ func ReadGiven(path string, limit int64) ([]byte, error) {
 		return nil, err
 	}
 	defer f.Close()
-	return read(f, path, 0, limit)
+	return read(f, path, 0, min(limit, List))
 }
 
 // read reads to the end, and holds no more than a byte above the limit.

@@ -106,7 +106,7 @@ func (r *Ranking) Write(ctx context.Context, dir string, count int, format strin
 	var failed []error
 	for n, k := range first {
 		err := r.writeCase(ctx, dir, k, note)
-		if err == nil { // each at once: what is listed is not written over once somebody has changed it
+		if err == nil { // each at once: what is listed and was changed is not written over
 			err = atomicfile.Seal(dir, k.files.labels, k.files.picture)
 		}
 		if err != nil {
@@ -225,8 +225,8 @@ func (r *Ranking) writeLabels(ctx context.Context, path string, k Ranked, c *pre
 }
 
 // keepingEarlier writes a label map. One that lies there already, and of which nobody knows whether
-// it is as a run has left it, for that run was killed before it said so, may have been corrected: it
-// is kept beside, under a name that prepare does not take, unless the new one is the same.
+// it is as a run has left it, for that run was killed before it said so, may have been corrected:
+// it is kept beside, under a name that prepare does not take, unless the new one is the same.
 func keepingEarlier(path string, note func(string), write func() error) error {
 	dir, name := filepath.Split(path)
 	sums, err := atomicfile.Sums(dir)
