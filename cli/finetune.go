@@ -228,7 +228,6 @@ func runFinetune(cmd *cobra.Command, o finetuneOptions, run runFlags) error {
 	if err := run.local.keep(cmd, cache); err != nil {
 		return err
 	}
-	sayNote(cmd.ErrOrStderr(), cache.Outdated())
 	sayUnlike(cmd.ErrOrStderr(), o.like, cache)
 	ids, training, held, err := o.choose(cmd, cache)
 	if err != nil {

@@ -160,9 +160,6 @@ func Run(ctx context.Context, plan Plan, s Setting) (*Result, error) {
 
 // ofStore is what is to be said of the cases before they are learnt from.
 func (p Plan) ofStore(cache *prepared.Store) (doubts []string) {
-	if text := cache.Outdated(); text != "" {
-		doubts = append(doubts, text)
-	}
 	if cache.Preparation().Scheme() == volume.CTPercentiles {
 		doubts = append(doubts,
 			"intensities go by ct-percentiles: by the labelled voxels of all cases, those that folds test on among "+

@@ -5,7 +5,6 @@ import (
 	"iter"
 	"maps"
 	"slices"
-	"strings"
 
 	"github.com/voxsaw/voxsaw/internal/numbers"
 	"github.com/voxsaw/voxsaw/internal/safetext"
@@ -29,34 +28,19 @@ func PatientsOf(cases iter.Seq[prepared.Record]) Patients {
 		if c.Patient != "" {
 			p[c.ID] = c.Patient
 		}
-		scan := ScanOf(c)
-		if scan == "" {
+		if c.Scan == "" { // of no store
 			continue
 		}
-		if first, known := scans[scan]; known {
+		if first, known := scans[c.Scan]; known {
 			same = append(same, [2]string{first, c.ID})
 		} else {
-			scans[scan] = c.ID
+			scans[c.Scan] = c.ID
 		}
 	}
 	for _, pair := range same {
 		p.unite(pair[0], pair[1])
 	}
 	return p
-}
-
-// ScanOf tells the scan of a case from others: by its voxels. Of a case that an earlier version has
-// prepared they are not known: its files do, and which series or volume of them it is. It is ""
-// where nobody has read them.
-func ScanOf(c prepared.Record) string {
-	switch {
-	case c.Scan != "":
-		return c.Scan
-	case len(c.Sources) == 0 || c.Sources[0].Hash == "":
-		return ""
-	}
-	image, _, _ := strings.Cut(c.Origin, " by index")
-	return c.Sources[0].Hash + " " + image
 }
 
 // unite makes all cases of the patients of a and b those of one.
@@ -147,8 +131,7 @@ func (p Patients) doubts(splits []Split) (doubts []string) {
 }
 
 // withRepeats adds what is published of NIH Pancreas-CT to what is known of the patients: for the
-// cases of its published folds, and for names that only its cases have, such as those of a folder
-// that an earlier version prepared.
+// cases of its published folds, and for names that only its cases have.
 func (p Patients) withRepeats(scheme string, ids []string) Patients {
 	var repeats []string
 	for _, id := range ids {

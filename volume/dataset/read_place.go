@@ -7,7 +7,6 @@ import (
 	"github.com/voxsaw/voxsaw/internal/numbers"
 	"github.com/voxsaw/voxsaw/volume"
 	"github.com/voxsaw/voxsaw/volume/dicom"
-	"github.com/voxsaw/voxsaw/volume/prepared"
 )
 
 // This file brings labels onto a scan whose header, or whose extent, is another than theirs.
@@ -94,7 +93,7 @@ const besideRounding = 0.05
 // they lie on the scan's voxels, but for rounding.
 func onOtherVoxels(scan, labels volume.Grid, exact bool) string {
 	if !exact {
-		return prepared.NoteOtherVoxels
+		return "labels lie on other voxels in the same box: resampled"
 	}
 	if beside := scan.Misalignment(labels); beside > besideRounding {
 		return fmt.Sprintf("labels lie %.2f voxels beside those of the scan, by their header: taken voxel by voxel",

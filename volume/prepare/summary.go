@@ -54,14 +54,13 @@ type Summary struct {
 	Part        dataset.Part       // what was prepared of the data set
 	Waiting     []int              // parts that are not prepared yet
 
-	flips      dataset.FlipsSeen
-	lost       []string     // failed cases that earlier runs had prepared with other settings
-	unfinished []string     // failed cases of an earlier version that must not be removed
-	spacings   [][3]float64 // of the prepared cases, mm
-	undrawn    map[uint16][]string
-	numbered   numbered            // labels of theirs without names
-	scans      map[string][]string // cases by their scans, see [dataset.ScanOf]
-	unlike     unlike
+	flips    dataset.FlipsSeen
+	lost     []string     // failed cases that earlier runs had prepared with other settings
+	spacings [][3]float64 // of the prepared cases, mm
+	undrawn  map[uint16][]string
+	numbered numbered            // labels of theirs without names
+	scans    map[string][]string // cases by the voxels of their scans
+	unlike   unlike
 	// cases with voxels of a label without a name, where other labels have one
 	nameless map[uint16][]string
 	shown    map[uint16]*Structure
@@ -95,12 +94,10 @@ func (s *Summary) add(r Result) {
 		s.Share += (r.Record.Part().Share() - s.Share) / float64(s.Cropped+1)
 		s.Cropped++
 	}
-	if scan := dataset.ScanOf(r.Record); scan != "" {
-		if s.scans == nil {
-			s.scans = map[string][]string{}
-		}
-		s.scans[scan] = append(s.scans[scan], r.Case.ID)
+	if s.scans == nil {
+		s.scans = map[string][]string{}
 	}
+	s.scans[r.Record.Scan] = append(s.scans[r.Record.Scan], r.Case.ID)
 	s.addUndrawn(r.Record)
 	s.resampled.add(r.Record)
 	for _, label := range r.Record.Emptied {
@@ -129,30 +126,9 @@ func (s *Summary) add(r Result) {
 	}
 }
 
-// keepsMasks refuses to remove what an earlier version prepared, over other masks, of cases that
-// cannot be prepared now.
-func (s *Summary) keepsMasks(j job, w *prepared.Writer) error {
-	for _, r := range s.Failed {
-		if !r.Kept && w.OtherMasks(r.Case.ID, r.Case.Group) {
-			s.unfinished = append(s.unfinished, r.Case.ID)
-		}
-	}
-	if len(s.unfinished) == 0 {
-		return nil
-	}
-	return fmt.Errorf("%w\nThe folder is not finished, because such cases are not mixed with others: put their files "+
-		"right and run the same command again, or add --force to be rid of %s", s.failed(j.set),
-		safetext.List(s.unfinished))
-}
-
 // finish writes the manifest.
 func (s *Summary) finish(j job, w *prepared.Writer) error {
 	p, d := j.preparation, j.set
-	if !j.options.Force {
-		if err := s.keepsMasks(j, w); err != nil {
-			return err
-		}
-	}
 	if err := w.Finish(); err != nil {
 		return err
 	}
@@ -164,16 +140,10 @@ func (s *Summary) finish(j job, w *prepared.Writer) error {
 			s.Removed = append(s.Removed, id)
 		}
 	}
-	done := func(ids []string) []string {
-		return slices.DeleteFunc(ids, func(id string) bool {
-			return slices.ContainsFunc(s.Failed, func(r Result) bool { return r.Case.ID == id })
-		})
-	}
-	if again := done(w.Remasked()); len(again) > 0 {
-		s.Notes = append(s.Notes, fmt.Sprintf("prepared again, because an older version standardised each channel "+
-			"over a mask of its own: %s (%s)", numbers.Count(len(again), "case"), safetext.List(again)))
-	}
-	if again := done(w.Reread()); len(again) > 0 {
+	again := slices.DeleteFunc(w.Reread(), func(id string) bool {
+		return slices.ContainsFunc(s.Failed, func(r Result) bool { return r.Case.ID == id })
+	})
+	if len(again) > 0 {
 		s.Notes = append(s.Notes,
 			fmt.Sprintf("prepared again, because settings such as --gaps or --structures read "+
 				"them in another way than before: %s (%s)", numbers.Count(len(again), "case"), safetext.List(again)))
@@ -183,12 +153,6 @@ func (s *Summary) finish(j job, w *prepared.Writer) error {
 			fmt.Sprintf("labels are called otherwise than before, by the names that the data set "+
 				"has now: %s (%s), kept with the new names", numbers.Count(len(renamed),
 				"case"), safetext.List(renamed)))
-	}
-	if outdated := done(w.Outdated()); len(outdated) > 0 {
-		s.Notes = append(s.Notes,
-			fmt.Sprintf("prepared again, because an older version resampled labels to the nearest voxel, up "+
-				"to half a voxel beside the image: %s (%s)", numbers.Count(len(outdated),
-				"case"), safetext.List(outdated)))
 	}
 	s.Resampled = s.resampled.labels
 	for _, cases := range s.Emptied {
@@ -305,8 +269,6 @@ func (s *Summary) failed(d *dataset.Dataset) error {
 		case r.Kept:
 			lines[n] += "; what an earlier run prepared of it is kept: put its files right and run the same command " +
 				"again, or take them away and add --force to be rid of the case"
-		case slices.Contains(s.unfinished, r.Case.ID):
-			lines[n] += "; what an earlier version prepared of it, over a mask of each channel, is still there"
 		case slices.Contains(s.lost, r.Case.ID):
 			lines[n] += "; what an earlier run prepared of it, with other settings, is removed"
 		}

@@ -65,7 +65,7 @@ func (m manifest) digest() hash.Hash {
 // written as a table.
 func (m *manifest) write(dir string, cases []Record, many int) error {
 	m.Version = formatVersion
-	m.Fingerprint = fingerprint(m.Preparation, slices.Values(cases), true)
+	m.Fingerprint = fingerprint(m.Preparation, slices.Values(cases))
 	m.Cases = cases
 	table := ""
 	if len(cases) > many {
@@ -227,19 +227,16 @@ func (m manifest) readTable(dir string) (*table, error) {
 	return t, nil
 }
 
-// checkFingerprint compares the fingerprint with that of the cases. Earlier versions did not look
-// at which labels were emptied.
+// checkFingerprint compares the fingerprint with that of the cases.
 func (m manifest) checkFingerprint(cases iter.Seq[Record]) error {
-	got := fingerprint(m.Preparation, cases, true)
-	if got != m.Fingerprint && fingerprint(m.Preparation, cases, false) != m.Fingerprint {
+	if got := fingerprint(m.Preparation, cases); got != m.Fingerprint {
 		return fmt.Errorf("its cases have the fingerprint %.12s, not %.12s", got, m.Fingerprint)
 	}
 	return nil
 }
 
-// fingerprint covers what a network can see of the cases, and not where they lay or when; with
-// emptied, which labels were emptied, too. Where none was, that makes no difference.
-func fingerprint(p volume.Preparation, cases iter.Seq[Record], emptied bool) string {
+// fingerprint covers what a network can see of the cases, and not where they lay or when.
+func fingerprint(p volume.Preparation, cases iter.Seq[Record]) string {
 	h := sha256.New()
 	// writing to a hash does not fail, and the types below always encode
 	encode := json.NewEncoder(h)
@@ -257,7 +254,7 @@ func fingerprint(p volume.Preparation, cases iter.Seq[Record], emptied bool) str
 		if len(c.Undrawn) > 0 { // what is left out of scores
 			encode.Encode(c.Undrawn)
 		}
-		if emptied && len(c.Emptied) > 0 { // and that
+		if len(c.Emptied) > 0 { // and that
 			encode.Encode(map[string][]uint16{"emptied": c.Emptied})
 		}
 		if c.Levels != nil { // what lies outside of the scan

@@ -49,11 +49,6 @@ func (c *Case) OriginalLabelMap() (l *volume.LabelMap, err error) {
 		}
 		return c.preparation.Restore(l, c.Part())
 	}
-	if c.OriginalBytes == 0 {
-		return nil,
-			fmt.Errorf("case %s was prepared by a version that did not keep the labels on the "+
-				"scan's own voxels: run voxsaw prepare again", c.ID)
-	}
 	v, end, ok := c.begin(&err)
 	if !ok {
 		return nil, err

@@ -1,11 +1,6 @@
 package prepared
 
 import (
-	"crypto/sha256"
-	"encoding/hex"
-	"encoding/json"
-	"os"
-	"path/filepath"
 	"reflect"
 	"slices"
 	"strings"
@@ -133,71 +128,6 @@ func TestOriginalLabelsBeyondThePart(t *testing.T) {
 	}
 }
 
-// Cases of a version that did not keep these labels train as before, but are prepared again rather
-// than scored on other voxels.
-func TestCasesWithoutOriginalLabels(t *testing.T) {
-	v, l := oblong(t, [3]int{21, 17, 13})
-	p := volume.DefaultPreparation()
-	p.Spacing = [3]float64{2, 2, 2}
-	dir := t.TempDir()
-	writeStore(t, dir, p, Input{ID: "a", Image: v, Labels: l})
-	strip := func(path string, find func(map[string]any) map[string]any) {
-		t.Helper()
-		data, err := os.ReadFile(path)
-		if err != nil {
-			t.Fatal(err)
-		}
-		var whole map[string]any
-		if err := json.Unmarshal(data, &whole); err != nil {
-			t.Fatal(err)
-		}
-		record := find(whole)
-		record["bytes"] = record["bytes"].(float64) - record["original_label_bytes"].(float64)
-		delete(record, "original_label_bytes")
-		if err := os.Truncate(voxelPath(dir, "a"), int64(record["bytes"].(float64))); err != nil {
-			t.Fatal(err)
-		}
-		voxels, err := os.ReadFile(voxelPath(dir, "a"))
-		if err != nil {
-			t.Fatal(err)
-		}
-		sum := sha256.Sum256(voxels)
-		record["checksum"] = hex.EncodeToString(sum[:])
-		if data, err = json.Marshal(whole); err != nil {
-			t.Fatal(err)
-		}
-		if err := os.WriteFile(path, data, 0o644); err != nil {
-			t.Fatal(err)
-		}
-	}
-	strip(dir+"/manifest.json", func(m map[string]any) map[string]any { return m["cases"].([]any)[0].(map[string]any) })
-	strip(recordPath(dir, "a"), func(m map[string]any) map[string]any { return m["case"].(map[string]any) })
-	sign(t, filepath.Join(dir, manifestName))
-	forget(t, dir)
-	store, err := Open(dir)
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer store.Close()
-	c, err := store.Open("a")
-	if err != nil {
-		t.Fatal(err)
-	}
-	if _, err := c.LabelMap(); err != nil {
-		t.Error(err)
-	}
-	if _, err := c.OriginalLabelMap(); err == nil || !strings.Contains(err.Error(), "run voxsaw prepare again") {
-		t.Errorf("got %v", err)
-	}
-	w, err := NewWriter(dir, p)
-	if err != nil {
-		t.Fatal(err)
-	}
-	if _, kept := w.Keep(Input{ID: "a"}, nil); kept {
-		t.Error("the case is kept as it is")
-	}
-}
-
 func TestRuns(t *testing.T) {
 	for _, labels := range [][]uint16{{0}, {7, 7, 7}, {0, 65535, 65535, 1}, slices.Repeat([]uint16{300}, 100000)} {
 		runs, got := encodeRuns(labels), make([]uint16, len(labels))
@@ -216,25 +146,5 @@ func TestRuns(t *testing.T) {
 		if err := decodeRuns(make([]uint16, 1), runs); err == nil {
 			t.Errorf("runs %v are taken", runs)
 		}
-	}
-}
-
-// sign gives a manifest the fingerprint of its cases.
-func sign(t *testing.T, path string) {
-	t.Helper()
-	data, err := os.ReadFile(path)
-	var m manifest
-	if err == nil {
-		err = json.Unmarshal(data, &m)
-	}
-	if err == nil {
-		m.Fingerprint = fingerprint(m.Preparation, slices.Values(m.Cases), true)
-		data, err = json.Marshal(m)
-	}
-	if err == nil {
-		err = os.WriteFile(path, data, 0o644)
-	}
-	if err != nil {
-		t.Fatal(err)
 	}
 }

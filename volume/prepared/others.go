@@ -29,7 +29,6 @@ func (w *Writer) Others(cases map[string][]string) (map[string][]string, error) 
 // the writer's, in the order of their names, and the settings of the first of them.
 func (w *Writer) Unlike(cases map[string][]string) (ids []string, first volume.Preparation, err error) {
 	err = w.eachFinished(func(r recordFile) bool {
-		r.Preparation.Masks = w.preparation.Masks // what differs in them alone is prepared again
 		if _, known := cases[r.Case.ID]; known && len(w.preparation.Differences(r.Preparation)) > 0 {
 			if len(ids) == 0 {
 				first = r.Preparation

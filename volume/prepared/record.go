@@ -1,9 +1,9 @@
 package prepared
 
 import (
+	"errors"
 	"fmt"
 	"slices"
-	"strings"
 
 	"github.com/voxsaw/voxsaw/internal/numbers"
 	"github.com/voxsaw/voxsaw/volume"
@@ -43,8 +43,7 @@ type Record struct {
 	Notes   []string `json:"notes,omitempty"`
 	Sources []Source `json:"sources,omitempty"`
 	Origin  string   `json:"origin,omitempty"`
-	// digest of the scan's voxels as they were read ([volume.Volume.Digest]); "" where an earlier
-	// version has prepared the case
+	// digest of the scan's voxels as they were read ([volume.Volume.Digest])
 	Scan string `json:"scan,omitempty"`
 	// its channels after the first; nil: it has one
 	More []Channel `json:"more_channels,omitempty"`
@@ -81,27 +80,8 @@ func (r Record) checkChannels(p volume.Preparation) error {
 	return nil
 }
 
-// labelsByShare says that each voxel has the label with the largest share of it. The versions that
-// said nothing took the label of the nearest voxel, halves upwards.
+// labelsByShare says that each voxel has the label with the largest share of it.
 const labelsByShare = "share"
-
-// NoteOtherVoxels is the note of a case whose labels lie on other voxels than its scan.
-const NoteOtherVoxels = "labels lie on other voxels in the same box: resampled"
-
-// moved are notes of cases whose labels were moved onto other voxels as they were read.
-var moved = []string{NoteOtherVoxels, "each is moved in its plane onto an orthogonal grid",
-	"slices are not evenly spaced", "resampled onto a grid without shear"}
-
-// Outdated reports whether the labels were resampled by an older version, which took the nearest
-// voxel: they lie up to half a voxel beside the image.
-func (r Record) Outdated() bool {
-	if !r.HasLabels || r.LabelsBy != "" {
-		return false
-	}
-	return r.resampled() || slices.ContainsFunc(r.Notes, func(note string) bool {
-		return slices.ContainsFunc(moved, func(text string) bool { return strings.Contains(note, text) })
-	})
-}
 
 // resampled reports whether the prepared voxels are others than the scan's.
 func (r Record) resampled() bool {
@@ -125,6 +105,9 @@ func (r Record) check() error {
 	}
 	if err := r.Grid.Check(); err != nil {
 		return err
+	}
+	if r.Scan == "" || r.HasLabels && r.LabelsBy != labelsByShare {
+		return errors.New("another version of the program prepared it, in another way")
 	}
 	if int64(r.Len()) > maxCaseVoxels {
 		return fmt.Errorf("shape %v is more than %d voxels", numbers.Extents(r.Shape[:]), int64(maxCaseVoxels))

@@ -1,9 +1,9 @@
 package prepared
 
 import (
-	"encoding/json"
 	"os"
 	"path/filepath"
+	"regexp"
 	"slices"
 	"strings"
 	"testing"
@@ -11,99 +11,34 @@ import (
 	"github.com/voxsaw/voxsaw/volume"
 )
 
-// asBefore makes the records of a folder those of a version that resampled labels to the nearest
-// voxel.
-func asBefore(t *testing.T, dir string) {
-	t.Helper()
-	paths, err := filepath.Glob(filepath.Join(dir, "cases", "*.json"))
-	if err != nil {
-		t.Fatal(err)
-	}
-	for _, path := range append(paths, filepath.Join(dir, manifestName)) {
-		data, err := os.ReadFile(path)
-		if err != nil {
-			t.Fatal(err)
-		}
-		var whole map[string]any
-		if err := json.Unmarshal(data, &whole); err != nil {
-			t.Fatal(err)
-		}
-		records, _ := whole["cases"].([]any)
-		if one, is := whole["case"]; is {
-			records = append(records, one)
-		}
-		if len(records) == 0 {
-			t.Fatal("no records in " + path)
-		}
-		for _, r := range records {
-			delete(r.(map[string]any), "labels_by")
-			delete(r.(map[string]any), "drawn_label_counts")
-		}
-		if data, err = json.Marshal(whole); err != nil {
-			t.Fatal(err)
-		}
-		if err := os.WriteFile(path, data, 0o644); err != nil {
-			t.Fatal(err)
-		}
-	}
-}
-
-// Labels that an older version resampled lie beside the image: whoever opens them is told, and
-// prepare does them again. Others of that version are as they should be.
-func TestLabelsOfOlderVersions(t *testing.T) {
+// A store that another version prepared in another way is refused, and prepared again by the same
+// command.
+func TestRecordsOfOtherVersionsAreRefused(t *testing.T) {
 	v, l := oblong(t, [3]int{21, 17, 13})
-	finer, err := l.Resample([3]float64{0.35, 0.4, 1.25})
-	if err != nil {
-		t.Fatal(err)
-	}
-	for _, c := range []struct {
-		spacing  [3]float64
-		in       Input
-		outdated bool
-	}{
-		{[3]float64{}, Input{ID: "a", Image: v, Labels: l}, false},
-		{[3]float64{2, 2, 2}, Input{ID: "a", Image: v, Labels: l}, true},
-		{[3]float64{2, 2, 2}, Input{ID: "a", Image: v}, false},
-		{[3]float64{}, Input{ID: "a", Image: v, Labels: finer, Notes: []string{NoteOtherVoxels}}, true},
-		{[3]float64{}, Input{ID: "a", Image: v, Labels: l,
-			Notes: []string{"slices are stacked askew, by 12.00 degrees (gantry tilt): each is " +
-				"moved in its plane onto an orthogonal grid"}}, true},
-	} {
-		p := volume.DefaultPreparation()
-		p.Spacing = c.spacing
-		dir := t.TempDir()
-		store := writeStore(t, dir, p, c.in)
-		if text := store.Outdated(); text != "" {
-			t.Errorf("just prepared: %s", text)
+	for _, key := range []string{"labels_by", "scan"} {
+		dir, in := t.TempDir(), Input{ID: "a", Image: v, Labels: l}
+		writeStore(t, dir, volume.DefaultPreparation(), in)
+		for _, path := range []string{recordPath(dir, "a"), filepath.Join(dir, manifestName)} {
+			text, err := os.ReadFile(path)
+			other := regexp.MustCompile(`"`+key+`": "[^"]*",`).ReplaceAll(text, nil)
+			if err != nil || len(other) == len(text) {
+				t.Fatalf("%s, %v", text, err)
+			}
+			if err := os.WriteFile(path, other, 0o666); err != nil {
+				t.Fatal(err)
+			}
 		}
-		before := store.Fingerprint()
-		asBefore(t, dir)
 		forget(t, dir)
-		old, err := Open(dir)
+		if _, err := Open(dir); err == nil || !strings.Contains(err.Error(),
+			`case "a": another version of the program prepared it, in another way): run voxsaw prepare again`) {
+			t.Errorf("without %s: %v", key, err)
+		}
+		w, err := NewWriter(dir, volume.DefaultPreparation())
 		if err != nil {
 			t.Fatal(err)
 		}
-		if old.Fingerprint() != before {
-			t.Error("another fingerprint")
-		}
-		text := old.Outdated()
-		if (text != "") != c.outdated ||
-			c.outdated && (!strings.Contains(text, "the labels of 1 case (a) to the nearest voxel") ||
-				strings.Contains(text, "\n")) {
-			t.Errorf("at %v: %q", c.spacing, text)
-		}
-		if err := old.Close(); err != nil {
-			t.Fatal(err)
-		}
-		w, err := NewWriter(dir, p)
-		if err != nil {
-			t.Fatal(err)
-		}
-		if _, kept := w.Keep(c.in, nil); kept == c.outdated {
-			t.Errorf("at %v: kept %v", c.spacing, kept)
-		}
-		if again := w.Outdated(); (len(again) > 0) != c.outdated {
-			t.Errorf("at %v: prepared again: %q", c.spacing, again)
+		if _, kept := w.Keep(in, nil); kept {
+			t.Errorf("without %s it is kept", key)
 		}
 	}
 }

@@ -17,8 +17,6 @@ import (
 
 	"github.com/voxsaw/voxsaw/internal/atomicfile"
 	"github.com/voxsaw/voxsaw/internal/localcopy"
-	"github.com/voxsaw/voxsaw/internal/numbers"
-	"github.com/voxsaw/voxsaw/internal/safetext"
 	"github.com/voxsaw/voxsaw/sample"
 	"github.com/voxsaw/voxsaw/volume"
 )
@@ -192,7 +190,7 @@ func (s *Store) Spacings(ids []string) volume.Range {
 	})
 }
 
-// Voxels are the digests of the scans of some cases, see [Record]; "" where one is not known.
+// Voxels are the digests of the scans of some cases, see [Record].
 func (s *Store) Voxels(ids []string) []string {
 	digests := make([]string, len(ids))
 	for n, id := range ids {
@@ -213,23 +211,6 @@ func (s *Store) Record(id string) (Record, bool) {
 
 // Preparation is how the cases were prepared: scans to predict on need the same.
 func (s *Store) Preparation() volume.Preparation { return s.manifest.Preparation }
-
-// Outdated says, for whoever trains or scores, that labels were resampled by an older version; ""
-// where none were.
-func (s *Store) Outdated() string {
-	var ids []string
-	for r := range s.records.all() {
-		if r.Outdated() {
-			ids = append(ids, r.ID)
-		}
-	}
-	if ids == nil {
-		return ""
-	}
-	return fmt.Sprintf("WARNING: %s: an older version resampled the labels of %s (%s) to the nearest voxel, up to "+
-		"half a voxel beside the image: voxsaw prepare, with the same command, prepares them again", s.dir,
-		numbers.Count(len(ids), "case"), safetext.List(ids))
-}
 
 // Fingerprint identifies the prepared voxels: it changes with any voxel, label, grid, case name or
 // setting, and not with where the scans lie.

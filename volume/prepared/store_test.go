@@ -601,13 +601,13 @@ func TestFingerprintIsChecked(t *testing.T) {
 		!strings.Contains(err.Error(), "manifest.json is damaged (it is not what was written") {
 		t.Errorf("another manifest: %v", err)
 	}
-	forget(t, dir) // as an earlier version left it
+	forget(t, dir) // as whoever changes it on purpose
 	if _, err := Open(dir); err == nil || !strings.Contains(err.Error(), "fingerprint") {
 		t.Errorf("another case under the same fingerprint: %v", err)
 	}
 }
 
-// forget removes the digests of a store's files, which earlier versions did not write.
+// forget removes the digests of a store's files.
 func forget(t *testing.T, dir string) {
 	t.Helper()
 	for _, folder := range []string{dir, filepath.Join(dir, casesFolder)} {

@@ -52,10 +52,7 @@ type Writer struct {
 	fingerprint string
 	removed     []string
 	labels      map[uint16]bool // of the scans, before they were relabelled
-	forgotten   bool            // an earlier version has kept no labels of a case
 	reread      []string        // cases of unchanged files that are read in another way than before
-	outdated    []string        // cases whose labels an earlier version resampled
-	remasked    []string        // cases that an earlier version standardised over other masks
 	renamed     []string        // kept cases whose labels are called otherwise than before
 }
 
@@ -233,18 +230,10 @@ func (w *Writer) keep(in Input, paths []string, verify func(dir string, r Record
 	// Relabelling goes by which labels are ignored, and that goes by their names.
 	merged := renamed && w.preparation.Relabel != "" &&
 		!slices.Equal(volume.IgnoredLabels(r.Case.LabelNames), volume.IgnoredLabels(in.Names))
-	masks := r.Preparation.Masks != w.preparation.Masks
-	if again := r.Case.Origin != in.Origin || merged; again || masks || r.Case.Outdated() {
+	if r.Case.Origin != in.Origin || merged {
 		w.mutex.Lock()
 		defer w.mutex.Unlock()
-		switch {
-		case masks:
-			w.remasked = append(w.remasked, in.ID)
-		case again:
-			w.reread = append(w.reread, in.ID)
-		default:
-			w.outdated = append(w.outdated, in.ID)
-		}
+		w.reread = append(w.reread, in.ID)
 		return Record{}, false
 	}
 	// another case of the patient has come, or gone; or one with other labels; or names are others
@@ -271,19 +260,11 @@ func (w *Writer) keep(in Input, paths []string, verify func(dir string, r Record
 // of its files, and reports whether there was one.
 func (w *Writer) Retain(id, group string) (Record, bool) {
 	r, ok := w.earlier(id, group)
-	if !ok || r.Preparation.Masks != w.preparation.Masks || verifyVoxels(w.dir, r.Case) != nil {
+	if !ok || verifyVoxels(w.dir, r.Case) != nil {
 		return Record{}, false
 	}
 	w.done(r)
 	return r.Case, true
-}
-
-// OtherMasks says whether an earlier version prepared a case with the same settings, and
-// standardised its channels over other masks: it cannot be retained, and [Writer.Finish] removes
-// it.
-func (w *Writer) OtherMasks(id, group string) bool {
-	r, ok := w.earlier(id, group)
-	return ok && r.Preparation.Masks != w.preparation.Masks && verifyVoxels(w.dir, r.Case) == nil
 }
 
 // earlier is the record of a case that an earlier run prepared with the same settings. One that is
@@ -296,11 +277,8 @@ func (w *Writer) earlier(id, group string) (r recordFile, ok bool) {
 	if w.sums.Differs(filepath.Base(recordPath(w.dir, id)), data) {
 		return r, false
 	}
-	alike := r.Preparation
-	alike.Masks = w.preparation.Masks // whoever calls looks at them
-	return r, r.Version == formatVersion && reflect.DeepEqual(alike, w.preparation) &&
-		r.Case.ID == id && r.Case.Group == group && r.Case.check() == nil &&
-		(r.Case.OriginalBytes > 0 || !keepsOriginal(r.Case.Grid, r.Case.Original, r.Case.HasLabels))
+	return r, r.Version == formatVersion && reflect.DeepEqual(r.Preparation, w.preparation) &&
+		r.Case.ID == id && r.Case.Group == group && r.Case.check() == nil
 }
 
 // done takes note of a case.
@@ -308,20 +286,16 @@ func (w *Writer) done(r recordFile) {
 	w.mutex.Lock()
 	defer w.mutex.Unlock()
 	w.cases[r.Case.ID] = r.Case
-	w.forgotten = w.forgotten || r.Labels == nil && len(r.Case.LabelCounts) > 0
 	for _, label := range r.Labels {
 		w.labels[label] = true
 	}
 }
 
 // NotRelabelled lists the labels that the preparation relabels and no case has, and those that
-// cases have. It lists nothing where that is not known of every case.
+// cases have.
 func (w *Writer) NotRelabelled() (missing, there []uint16) {
 	w.mutex.Lock()
 	defer w.mutex.Unlock()
-	if w.forgotten {
-		return nil, nil
-	}
 	missing = slices.DeleteFunc(w.preparation.Relabelled(), func(label uint16) bool { return w.labels[label] })
 	return missing, slices.Sorted(maps.Keys(w.labels))
 }
@@ -609,7 +583,7 @@ func (w *Writer) reopen() error {
 	if err != nil {
 		return err
 	}
-	if got := fingerprint(m.Preparation, records.all(), true); got != w.fingerprint || records.len() != len(w.cases) {
+	if got := fingerprint(m.Preparation, records.all()); got != w.fingerprint || records.len() != len(w.cases) {
 		return fmt.Errorf("%d cases with the fingerprint %.12s, not %d with %.12s", records.len(), got, len(w.cases),
 			w.fingerprint)
 	}
@@ -633,22 +607,6 @@ func (w *Writer) Reread() []string {
 	w.mutex.Lock()
 	defer w.mutex.Unlock()
 	return slices.Sorted(slices.Values(w.reread))
-}
-
-// Outdated lists the cases that are prepared again, because an earlier version resampled their
-// labels: see [Record.Outdated].
-func (w *Writer) Outdated() []string {
-	w.mutex.Lock()
-	defer w.mutex.Unlock()
-	return slices.Sorted(slices.Values(w.outdated))
-}
-
-// Remasked lists the cases that are prepared again, because an earlier version standardised their
-// channels over other masks.
-func (w *Writer) Remasked() []string {
-	w.mutex.Lock()
-	defer w.mutex.Unlock()
-	return slices.Sorted(slices.Values(w.remasked))
 }
 
 // Renamed lists the cases that were kept and whose labels are called otherwise than before.
