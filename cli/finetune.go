@@ -162,7 +162,7 @@ func networkOf(path string, other voxsaw.Network) (network voxsaw.Network, forei
 	}
 	network, err = d.Network()
 	if network.Classes = other.Classes; err == nil && backbone.Idle(network) != nil {
-		network.Dropout = -1 // an earlier version took any, of which nothing came
+		network.Dropout = -1 // it does nothing there
 	}
 	return network, false, err
 }

@@ -115,16 +115,11 @@ func (o predictOptions) calibrated(err error) error {
 }
 
 // checkKnown makes sure that the label maps whose DSC is known are of this model.
-func (o predictOptions) checkKnown(text []byte, model predict.Model, stderr io.Writer) error {
+func (o predictOptions) checkKnown(text []byte, model predict.Model) error {
 	if o.Calibration == "" {
 		return nil
 	}
-	known, err := predict.CheckCalibration(text, model)
-	if err == nil && !known {
-		say(stderr, "WARNING: %s: an earlier version wrote it and did not note by which model: whether the estimates "+
-			"hold for these checkpoints is not known; voxsaw next writes it anew", o.Calibration)
-	}
-	return o.calibrated(err)
+	return o.calibrated(predict.CheckCalibration(text, model))
 }
 
 // maps says which numbers of the network are written.
@@ -192,7 +187,7 @@ func runPredict(cmd *cobra.Command, o predictOptions, paths []string) error {
 		return err
 	}
 	defer closeModel()
-	if err := o.checkKnown(calibration, model, stderr); err != nil {
+	if err := o.checkKnown(calibration, model); err != nil {
 		return err
 	}
 	watch := &predictProgress{

@@ -253,8 +253,8 @@ func keepProposals(path, root string, at map[string]int, o ProposeOptions, block
 		case head && !bytes.HasPrefix(text.Bytes(), []byte(proposalColumns+"\n")):
 			return fmt.Errorf("%s is no file of proposals: choose another name, or --force", path)
 		case head && !made:
-			return fmt.Errorf("%s does not say with which --most and --seed it was made, by another program or an "+
-				"earlier version: choose another name, or --force", path)
+			return fmt.Errorf("%s does not say with which --most and --seed it was made: choose another name, or "+
+				"--force", path)
 		case head && z.Comment != o.comment():
 			return fmt.Errorf("%s was made by %s, and this is %s: take the same, choose another name, or --force", path,
 				safetext.Text(z.Comment), o.comment())

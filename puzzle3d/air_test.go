@@ -19,7 +19,7 @@ func TestCauseOfAir(t *testing.T) {
 		want, notWant string
 	}{
 		{volume.CropNone, 32, "voxsaw prepare --crop body", "already"},
-		{"", 32, "voxsaw prepare --crop body", "already"}, // older versions
+		{"", 32, "voxsaw prepare --crop body", "already"}, // the whole scan
 		{volume.CropBody, 32,
 			"left out already; a crop of 32x32x32 voxels is 64 x 64 x 96 mm in a: take a smaller crop", "--crop body"},
 		{volume.CropAuto, 32, "left out already", "--crop body"},

@@ -199,7 +199,7 @@ func (c Config) Check() error {
 }
 
 // Idle says which settings do nothing beside the others, so that a new run is refused with them;
-// nil: none. They are no matter of Check: runs and checkpoints of older versions have them.
+// nil: none. They are no matter of Check: a run that has begun may go on with them.
 func (c Config) Idle() error {
 	idle := []error{backbone.Idle(c.Network), jigsaw.Idle(c.Puzzle)}
 	if c.SkipAir && c.Head == KWay {

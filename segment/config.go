@@ -455,7 +455,7 @@ func (c Config) checkLast() error {
 }
 
 // Idle says which settings do nothing beside the others, so that a new run is refused with them;
-// nil: none. They are no matter of Check: runs and checkpoints of older versions have them.
+// nil: none. They are no matter of Check: a run that has begun may go on with them.
 func (c Config) Idle() error {
 	var keys []string
 	for key, set := range map[string]bool{"unlabelled_weight": c.UnlabelledWeight != 0,

@@ -163,7 +163,7 @@ func learntWith(data labelled, init string, o voxsaw.RunOptions, rank int) (chec
 		case err != nil && !errors.Is(err, fs.ErrNotExist):
 			return own, fmt.Errorf("resuming: %w", err)
 		}
-		// no step was saved, or by an earlier version
+		// no step was saved
 	}
 	d, err := checkpoint.Read(init)
 	switch {

@@ -173,19 +173,6 @@ func TestLostListsAreKnownToBeLost(t *testing.T) {
 	if d, err = checkpoint.Read(train.Last(student)); err != nil || d.Lost == "" {
 		t.Errorf("the student says %q, %v", d.Lost, err)
 	}
-	// of targets that an earlier version began, nothing was said
-	record, err := ReadTargets(targets)
-	if err != nil {
-		t.Fatal(err)
-	}
-	record.record.Lost = ""
-	if err := writeJSON(filepath.Join(targets, targetsFile), record.record); err != nil {
-		t.Fatal(err)
-	}
-	if _, err := predictorOf(t, []string{train.Last(folder)}).MakeTargets(t.Context(), data.Store, targets,
-		o); err != nil {
-		t.Errorf("going on with those of an earlier version: %v", err)
-	}
 }
 
 // Held-out cases that show nothing of what is learnt score nothing, whatever is predicted there.

@@ -301,7 +301,6 @@ func sameTargets(folder string, r targetsRecord) error {
 	if err := json.Unmarshal(again, &now); err != nil {
 		return err
 	}
-	now.Lost = before.Lost // earlier versions did not say it
 	if !reflect.DeepEqual(before, now) {
 		return fmt.Errorf("%s holds label maps of other scans, or that other settings chose: choose another folder",
 			folder)

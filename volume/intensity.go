@@ -105,8 +105,7 @@ func (p Preparation) scheme() scheme {
 // Scheme is the name of the scheme of intensities; of several channels, that of the first.
 func (p Preparation) Scheme() string { return cmp.Or(wordOf(p.Intensity, 0), CTWindow) }
 
-// ModalityName is the modality of the scans; of several channels, that of the first. Preparations
-// of older versions were all of CT.
+// ModalityName is the modality of the scans; of several channels, that of the first.
 func (p Preparation) ModalityName() string { return cmp.Or(wordOf(p.Modality, 0), ModalityCT) }
 
 // AboveHU says whether a CT may be prepared as values that lie 1024 above Hounsfield units: by a
@@ -126,7 +125,7 @@ func (p Preparation) AboveHU() bool {
 }
 
 // ForModality is the preparation of scans of a modality, with its usual scheme unless one is chosen
-// already. What older versions did to a CT is written as they wrote it.
+// already. That of a CT is written as empty words.
 func (p Preparation) ForModality(modality string) Preparation {
 	p.Intensity = cmp.Or(p.Intensity, DefaultScheme(modality))
 	if p.Modality = modality; modality == ModalityCT {

@@ -196,7 +196,7 @@ func TestSchemesOfOddVoxels(t *testing.T) {
 	}
 }
 
-// Preparations of older versions, which say nothing of a scheme, mean the window of HU.
+// Preparations that say nothing of a scheme mean the window of HU.
 func TestOlderPreparationsAreOfCT(t *testing.T) {
 	var p Preparation
 	const old = `{"crop":"auto","axcodes":"RAS","spacing":[0,0,0],"window":[-125,275],"interpolation":"linear"}`

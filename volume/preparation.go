@@ -19,7 +19,7 @@ type Preparation struct {
 	// box where it leaves out at least a quarter of the scan; or the box of what is not 0 in any
 	// channel, as nnU-Net does
 	//
-	// Crop is empty in what older versions wrote: they took the whole scan.
+	// Crop is empty where the whole scan is taken, too.
 	Crop string `yaml:"crop" json:"crop,omitempty" oneof:"body none auto nonzero"`
 	// where the axes of prepared cases grow to; or the axes of each file as they are, in an order,
 	// such as ijk
@@ -30,7 +30,7 @@ type Preparation struct {
 	// what the scans are: CT, MR, PT or another of DICOM's words; empty: as headers, dataset.json,
 	// names and values say. Of a set of several modalities, the cases of this one are prepared
 	//
-	// Modality is empty for CT, and Intensity for ct-window: older versions knew nothing else.
+	// Modality is empty for CT, and Intensity for ct-window.
 	Modality string `yaml:"modality,omitempty" json:"modality,omitempty"`
 	// what a network sees of a scan's values: ct-window clips HU to --window, which becomes [-1,
 	// 1]; ct-percentiles clips HU to the 0.5 and 99.5 percentile of all labelled voxels and
@@ -56,7 +56,7 @@ type Preparation struct {
 	// the voxels that channels of zscore-nonzero are standardised over: common, those that are not
 	// 0 in any channel, and what they enclose; empty: of each channel its own
 	//
-	// Masks is empty in what older versions wrote, which knew nothing else, and for one channel.
+	// Masks is empty for one channel, too.
 	Masks string `yaml:"masks,omitempty" json:"masks,omitempty" flag:"-" oneof:"common"`
 	// labels to merge or drop: 2:1 makes 2 into 1, 3:1,*:0 makes 3 into 1 and all others background
 	Relabel string `yaml:"relabel" json:"relabel,omitempty"`

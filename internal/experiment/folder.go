@@ -32,8 +32,8 @@ const (
 	ReportName  = "report" // of report.html, report.md, and the folder report_files
 )
 
-// owner has the files of an experiment. What trials an earlier version has left in the folder,
-// [runner.record] looks at.
+// owner has the files of an experiment. Trials that somebody has copied into the folder are looked
+// at by [runner.record].
 var owner = outdir.Owner{Name: "voxsaw crossval", Old: trialsFolder + "/*", Files: append(ReportFiles(),
 	planFile, subsetsFile, splitsFile, trialsFolder, pretrainingFolder, teachersFolder, networksFolder, ComputeFile,
 	train.Planned)}

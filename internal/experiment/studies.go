@@ -51,7 +51,7 @@ func (s *Studies) Add(name, path string, runs []eval.Trial) error {
 					s.from[at], path, describe(r), *known, r.Draw),
 					"if these are two experiments, name them: a=%s b=%s", s.from[at], path)
 			}
-			*known = max(*known, r.Draw) // a file of an earlier version does not say it
+			*known = max(*known, r.Draw) // a file without that column does not say it
 		}
 		shared++
 	}
@@ -241,9 +241,9 @@ func commas(labels []uint16) string {
 	return strings.Trim(strings.ReplaceAll(fmt.Sprint(labels), " ", ", "), "[]")
 }
 
-// Undrawn says, of a file of scores that an earlier version wrote, or another program, what it does
-// not: which seeds share a draw of the labelled cases. Where the plan beside the file says that,
-// the runs are given their draws. "" where no fold has two seeds, so that it makes no difference.
+// Undrawn says, of a file of scores without the column draw, what it does not: which seeds share a
+// draw of the labelled cases. Where the plan beside the file says that, the runs are given their
+// draws. "" where no fold has two seeds, so that it makes no difference.
 func Undrawn(path string, runs []eval.Trial) string {
 	type arm struct {
 		initialisation string

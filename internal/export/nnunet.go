@@ -172,17 +172,7 @@ func (e *exporter) hold() (release func(), err error) {
 			files = append(files, e.labelsOf(c))
 		}
 	}
-	all := owner(files)
-	listed, err := outdir.Names(e.dir)
-	if err != nil {
-		return nil, err
-	}
-	if slices.Contains(listed, images) { // an earlier version listed folders, and no file in them
-		if err := all.Mark(e.dir); err != nil {
-			return nil, err
-		}
-	}
-	return all.Hold(e.dir)
+	return owner(files).Hold(e.dir)
 }
 
 // removeInterrupted removes the scans and labels of an export that was interrupted. Where there are

@@ -233,11 +233,6 @@ func TestForeignScansStay(t *testing.T) {
 	}
 	out := interrupted()
 	put(filepath.Join(out, "imagesTr", "notes.txt"))
-	// as an earlier version listed it
-	list := "# of an earlier version\nimagesTr\tvoxsaw export\nlabelsTr\tvoxsaw export\nimagesTs\tvoxsaw export\n"
-	if err := os.WriteFile(filepath.Join(out, ".voxsaw"), []byte(list), 0o644); err != nil {
-		t.Fatal(err)
-	}
 	if _, err := NNUNet(context.Background(), detect(t, root), out, options(), nil); err != nil {
 		t.Error(err)
 	}

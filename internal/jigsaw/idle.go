@@ -9,7 +9,7 @@ import (
 )
 
 // This file: settings of a game that do nothing beside the others. They are no matter of
-// CheckSettings: runs and checkpoints of older versions have them.
+// CheckSettings: a run that has begun may go on with them.
 
 // Idle says which settings do nothing, so that a new run is refused with them; nil: none.
 func Idle(p voxsaw.Puzzle) error {

@@ -78,7 +78,7 @@ func PlanLike(how volume.Preparation, crop [3]int, network unet.Settings) (p *Pl
 	}
 	if how.WithMasks().Masks != how.Masks {
 		others = append(others, "nnU-Net takes mean and standard deviation of what is not 0 in any channel, and the "+
-			"network learnt from those of what is not 0 in each, as earlier versions prepared channels: tissue has "+
+			"network learnt from those of what is not 0 in each: tissue has "+
 			"another brightness; prepare the scans again and train on them for a network that agrees")
 	}
 	return p, others, nil

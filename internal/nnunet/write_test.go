@@ -157,7 +157,7 @@ func TestPlanLike(t *testing.T) {
 		!strings.Contains(others[0], "outside of the box") {
 		t.Errorf("%+v, %v, %v", got, others, err)
 	}
-	// channels of an earlier version had masks of their own
+	// channels with masks of their own
 	own := volume.Preparation{Crop: volume.CropNonzero, Axcodes: "RAS", Spacing: [3]float64{1, 2, 3},
 		Interpolation: "linear", Channels: "T1w,FLAIR", Modality: volume.ModalityMR,
 		Intensity: volume.ZScoreNonzero, Window: volume.DefaultPreparation().Window}

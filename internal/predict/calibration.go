@@ -2,7 +2,6 @@ package predict
 
 import (
 	"bytes"
-	"encoding/csv"
 	"encoding/json"
 	"fmt"
 	"slices"
@@ -33,25 +32,21 @@ func Calibration(cases []quality.Case, set *quality.Set, p Model) (table.Table, 
 }
 
 // CheckCalibration compares the model and the settings that the label maps of a calibration.csv
-// were made with to those of p. It is not known where an earlier version wrote the file.
-func CheckCalibration(text []byte, p Model) (known bool, err error) {
-	header, err := csv.NewReader(bytes.NewReader(text)).Read()
-	if err != nil || !slices.Contains(header, madeBy) {
-		return false, err
-	}
+// were made with to those of p.
+func CheckCalibration(text []byte, p Model) error {
 	rows, err := table.Read(bytes.NewReader(text), "quality of label maps", madeBy)
 	if err != nil {
-		return false, err
+		return err
 	}
 	now := (&Batch{}).origin(p)
 	for n, row := range rows {
 		var was origin
 		if err := json.Unmarshal([]byte(row[madeBy]), &was); err != nil {
-			return false, fmt.Errorf("row %d: %s is damaged: %w", n+1, madeBy, err)
+			return fmt.Errorf("row %d: %s is damaged: %w", n+1, madeBy, err)
 		}
 		if other := was.differs(now); other != "" {
-			return true, fmt.Errorf("row %d: its label map %s", n+1, other)
+			return fmt.Errorf("row %d: its label map %s", n+1, other)
 		}
 	}
-	return true, nil
+	return nil
 }

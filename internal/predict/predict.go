@@ -553,9 +553,6 @@ func (b *Batch) segment(ctx context.Context, p Model, made origin, watch Observe
 			digest, unread = b.digest(n)
 		}
 		if digest != "" && unread == nil {
-			if made, _ := readProvenance(target); made.Digest != digest {
-				watch.Note(target + ": an earlier version wrote it, and did not note in which order the channels were")
-			}
 			if how := provenance.LearntFrom(target); how != "" {
 				b.met(n, how, c.ID)
 			}

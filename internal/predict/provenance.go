@@ -256,17 +256,8 @@ func (b *Batch) checkOther(n int, own origin, watch Observer) error {
 // ofAnotherScan says why a file that is there is not known to be of scan n; "" if it is. A scan
 // that cannot be read is no reason: segmenting it says what is wrong.
 func (b *Batch) ofAnotherScan(made origin, n int) string {
-	digest, err := b.digest(n)
-	switch {
-	case made.Digest == "":
-		return "does not say of which scan it is: an earlier version wrote it"
-	case err != nil || made.Digest == digest:
+	if digest, err := b.digest(n); err != nil || made.Digest == digest {
 		return ""
-	}
-	if len(b.scans[n].More) > 0 {
-		if older, err := b.scans[n].UnorderedDigest(); err != nil || made.Digest == older {
-			return "" // an earlier version did not note the order of channels
-		}
 	}
 	return fmt.Sprintf("was made of another scan than %s", b.scans[n].Image)
 }

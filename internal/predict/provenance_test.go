@@ -61,8 +61,8 @@ func TestLabelMapsOfOtherScansAreRefused(t *testing.T) {
 	}
 	for _, c := range []struct{ name, text, want string }{
 		{"of this scan", text, ""},
-		{"of an earlier version", strings.Replace(text, "scan_sha256", "other_key", 1),
-			"does not say of which scan it is: an earlier version wrote it"},
+		{"of a scan that it does not name", strings.Replace(text, "scan_sha256", "other_key", 1),
+			"was made of another scan than " + scan},
 		{"of another scan", strings.Replace(text, made.Digest[:8], "00000000", 1), "was made of another scan than " +
 			scan},
 		{"of another program", `{"program": "somebody's"}`, "does not say what made it"},

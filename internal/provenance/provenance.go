@@ -83,10 +83,7 @@ func Is(text []byte) bool {
 	var stamp struct {
 		Program string `json:"program"`
 	}
-	if json.Unmarshal(text, &stamp) != nil { // earlier versions wrote ? for \ into DICOM objects
-		return bytes.HasPrefix(text, []byte(`{"program":"`+Predict+`","version":"`))
-	}
-	return stamp.Program == Predict || stamp.Program == Crossval
+	return json.Unmarshal(text, &stamp) == nil && (stamp.Program == Predict || stamp.Program == Crossval)
 }
 
 // Among lists those of the files that have a stamp.

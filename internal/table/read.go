@@ -68,7 +68,7 @@ const longestName = 100
 // table will do that has the columns initialisation, fold, fraction, seed, case, label and dsc;
 // metrics that it lacks are NaN, and nothing is known of the components that are kept. Where the
 // column draw is empty, a seed has a draw of the labelled cases of its own; drawn says whether
-// there is such a column, which earlier versions did not write.
+// there is such a column.
 func ReadRuns(r io.Reader) (runs []eval.Trial, drawn bool, err error) {
 	f, err := readCSV(r, "scores of runs")
 	if err == nil {

@@ -30,8 +30,6 @@ func Load(path, processor string) (File, error) {
 	if err := config.Load(path, &f); err != nil {
 		return f, err
 	}
-	// as earlier versions wrote
-	f.Processor = strings.Replace(f.Processor, ", 1 threads", ", 1 thread", 1)
 	if f.Processor != processor {
 		return f, fmt.Errorf("%s was measured on %s, this is %s", path, f.Processor, processor)
 	}

@@ -347,8 +347,7 @@ func (d Dataset) patientsByEvidence() (_ Dataset, by []string) {
 			}
 			return name
 		}
-		// all cases of a folder or a study are named by it, whatever else is known: so did earlier
-		// versions, and what was begun with their prepared cases goes on
+		// all cases of a folder or a study are named by it, whatever else is known
 		whole := func(of func(n int) string) string {
 			name := of(cases[0])
 			if name == "" || len(cases) < 2 || sizes[name] != len(cases) ||

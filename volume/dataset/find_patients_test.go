@@ -216,7 +216,7 @@ func TestRepeatsOfNIH(t *testing.T) {
 		t.Errorf("without repeats: %v", err)
 	}
 	for how, torn := range map[string]bool{FoldsConsecutive: false, FoldsShuffled: false, FoldsNIH: true} {
-		for patients, name := range map[*Patients]string{&known: "known", {}: "of an earlier version"} {
+		for patients, name := range map[*Patients]string{&known: "known", {}: "unknown"} {
 			s := Selection{Folds: 4, FoldScheme: how, SubsetSeed: 1, Patients: *patients}
 			splits, err := s.AllFolds(ids)
 			if err != nil {
@@ -350,7 +350,7 @@ func TestPatientsByID(t *testing.T) {
 	}
 }
 
-// Where identifiers say what folders and studies said to earlier versions, patients are called what
+// Where identifiers say what folders and studies say, patients are called what
 // they were: fingerprints of prepared cases stay.
 func TestNamesOfPatientsStay(t *testing.T) {
 	v, _ := datasettest.Axial(t, 1)

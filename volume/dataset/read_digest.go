@@ -17,7 +17,7 @@ import (
 // and its volume. All files are read.
 func (c Case) Digest() (string, error) {
 	if len(c.More) == 0 {
-		return c.UnorderedDigest()
+		return c.digestOfFiles()
 	}
 	lines := "channels in order\n"
 	for n, channel := range append([]Case{c}, c.More...) {
@@ -26,7 +26,7 @@ func (c Case) Digest() (string, error) {
 			lines += fmt.Sprintf("volume %d\n", channel.Volume)
 			continue
 		}
-		digest, err := channel.UnorderedDigest()
+		digest, err := channel.digestOfFiles()
 		if err != nil {
 			return "", err
 		}
@@ -36,8 +36,8 @@ func (c Case) Digest() (string, error) {
 	return hex.EncodeToString(all[:]), nil
 }
 
-// UnorderedDigest is what earlier versions had for [Case.Digest]: channels are files as slices are.
-func (c Case) UnorderedDigest() (string, error) {
+// digestOfFiles is the [Case.Digest] of one channel.
+func (c Case) digestOfFiles() (string, error) {
 	files, err := c.scanFiles()
 	if err != nil {
 		return "", err

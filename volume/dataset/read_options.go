@@ -49,8 +49,8 @@ func DefaultReadOptions() ReadOptions {
 		Overlap: dicom.OverlapError, Flips: FlipsCheck, LabelsBy: LabelsByHeader}
 }
 
-// origin is how files are read, for the record of a case. It keeps the form of older versions,
-// whose cases are kept where nothing has changed.
+// origin is how files are read, for the record of a case: where it is another one, the case is
+// prepared again.
 func (o ReadOptions) origin() string {
 	text := fmt.Sprintf("{Tilt:%s Gaps:%s Shear:%s Overlap:%s Flips:%s}", o.Tilt, o.Gaps, o.Shear, o.Overlap, o.Flips)
 	if o.LabelsBy == LabelsByIndex {

@@ -76,7 +76,7 @@ func (c Case) Input(p volume.Preparation, how ReadOptions, names map[uint16]stri
 	}
 	if len(c.More) > 0 && p.ModalityName() != volume.ModalityCT && (p.Crop == volume.CropAuto ||
 		p.Crop == volume.CropBody) {
-		origin += ", box of all channels" // and not of the first alone, as earlier versions took it
+		origin += ", box of all channels" // and not of the first alone
 	}
 	called, err := p.RelabelNames(given)
 	return prepared.Input{ID: c.ID, Group: c.Group, Patient: c.Patient, Origin: origin, Undrawn: undrawn,

@@ -65,20 +65,19 @@ func TestRandomOfTheSameNetwork(t *testing.T) {
 	}
 }
 
-// Other proposals make another result, and so do those that nobody knows, as earlier versions wrote
-// it.
+// Other proposals make another result, and so do those that nobody knows.
 func TestOtherProposals(t *testing.T) {
 	now := map[string]string{"finetune.2.proposals_digest": "abc"}
 	for digest, want := range map[string]bool{"abc": true, `""`: false, "xyz": false} {
 		old := map[string]string{"finetune.2.proposals_digest": digest}
-		if got := (&runner{}).same(old, now, "jigsaw"); got != want {
+		if got := same(old, now); got != want {
 			t.Errorf("a result of proposals %s is taken: %v, want %v", digest, got, want)
 		}
 	}
 }
 
-// First weights are those of their digest, wherever the file lies; an earlier version noted the
-// file alone. An arm does not go on with others.
+// First weights are those of their digest, wherever the file lies; of a file that is gone its name
+// counts. An arm does not go on with others.
 func TestFirstWeightsGoByTheirDigest(t *testing.T) {
 	path := filepath.Join(t.TempDir(), "weights.safetensors")
 	if err := os.WriteFile(path, []byte("weights"), 0o666); err != nil {
@@ -109,10 +108,10 @@ func TestFirstWeightsGoByTheirDigest(t *testing.T) {
 		{now, true, false},
 		{with("elsewhere", now[weightsKey]), true, false},
 		{with(path, "another"), false, true},
-		{with(path, ""), true, false}, // of an earlier version
+		{with(path, ""), true, false}, // the file was gone
 		{with("elsewhere", ""), false, false},
 	} {
-		if got := r.same(c.old, now, chosen.Chosen); got != c.same {
+		if got := same(c.old, now); got != c.same {
 			t.Errorf("%d: the same: %v", n, got)
 		}
 		if err := otherWeights("arm", c.old, now); (err != nil) != c.refused {

@@ -51,8 +51,8 @@ type Result struct {
 type Measured struct {
 	Target string `json:"target"`
 	Width  int    `json:"width"` // of a feature
-	// Chance is the share that guessing tells right; 0 in results of versions that did not say.
-	Chance float64         `json:"chance,omitempty"`
+	// Chance is the share that guessing tells right.
+	Chance float64         `json:"chance"`
 	Draws  []puzzle2d.Draw `json:"draws"`
 	// Interval is the 95 % bootstrap interval, over the tested photographs, of the share that is
 	// told right, averaged over draws; absent where the draws test different ones
@@ -307,7 +307,7 @@ func (r *runner) arm(ctx context.Context, arm Arm, seed uint64, folder string) (
 	if err := r.Group().FromRoot(&old); err != nil {
 		return old, err
 	}
-	if r.same(old.Settings, result.Settings, chosen.Chosen) {
+	if same(old.Settings, result.Settings) {
 		if !old.Unfinished {
 			return old, nil
 		}
@@ -354,32 +354,16 @@ func (r *Result) write(folder string, unfinished bool) error {
 	return atomicfile.Seal(folder, resultFile)
 }
 
-// same says whether an earlier result is of these settings. One that the earlier program did not
-// know counts as what it is by default.
-func (r *runner) same(old, now map[string]string, task string) bool {
-	if len(old) == 0 {
-		return false
-	}
-	defaults := pretext.Photographs.Choice()
-	defaults.Chosen = task
-	known, err := leaves("pretrain.", &experiment.Pretrain{OneOf: defaults})
-	if err != nil {
-		return false
-	}
-	filled := maps.Clone(old)
-	now = maps.Clone(now)
+// same says whether an earlier result is of these settings.
+func same(old, now map[string]string) bool {
+	old, now = maps.Clone(old), maps.Clone(now)
 	if old[weightsKey] != "" && now[weightsKey] != "" {
-		filled[checkpointKey] = now[checkpointKey] // wherever the file lies
+		old[checkpointKey] = now[checkpointKey] // wherever the file lies
 	} else {
-		delete(filled, weightsKey) // an earlier version did not note it, or the file is gone
+		delete(old, weightsKey) // the file is gone
 		delete(now, weightsKey)
 	}
-	for key, value := range known {
-		if _, ok := old[key]; !ok && now[key] == value {
-			filled[key] = value
-		}
-	}
-	return maps.Equal(filled, now)
+	return maps.Equal(old, now)
 }
 
 // The settings of the first weights of an arm: the file, and its digest, which tells them from

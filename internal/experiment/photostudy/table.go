@@ -122,8 +122,7 @@ func transferTable(plan Plan, results []Result) table.Table {
 				for _, r := range of {
 					draws = append(draws, r.Transfer[k].Draws...)
 				}
-				if note := puzzle2d.AtChance(draws, of[0].Transfer[k].Chance); note != "" &&
-					of[0].Transfer[k].Chance > 0 {
+				if note := puzzle2d.AtChance(draws, of[0].Transfer[k].Chance); note != "" {
 					t.Notes = append(t.Notes, fmt.Sprintf("WARNING: %s on %s: %s", arm.Name, target.Name, note))
 				}
 				if n := unfinished(draws); n > 0 {
