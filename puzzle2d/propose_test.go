@@ -170,11 +170,11 @@ func TestProposeRefusesOtherFiles(t *testing.T) {
 		"is no photograph of":          file(o.comment(), head, elsewhere),
 		"was made by voxsaw 2d propose --most 50 --seed 1, and this is voxsaw 2d propose --most 60 --seed 1": file(
 			ProposeOptions{Most: 50, Seed: 1}.comment(), head),
-		"--most 60 --seed 2, and":                   file(ProposeOptions{Most: 60, Seed: 2}.comment(), head),
-		"does not say with which --most and --seed": file("", head),
-		"has lines of another program":              file(o.comment(), head, block{member: file("", "elsewhere,1,1,2,2\n")}),
-		"EOF: --force begins again":                 file(o.comment(), head, block{member: elsewhere.member[:40]}),
-		"header: --force begins again":              file(o.comment(), head, block{member: []byte("elsewhere,1,1,2,2\n")}),
+		"--most 60 --seed 2, and":      file(ProposeOptions{Most: 60, Seed: 2}.comment(), head),
+		"does not say with which":      file("", head),
+		"has lines of another program": file(o.comment(), head, block{member: file("", "elsewhere,1,1,2,2\n")}),
+		"EOF: --force begins again":    file(o.comment(), head, block{member: elsewhere.member[:40]}),
+		"header: --force begins again": file(o.comment(), head, block{member: []byte("elsewhere,1,1,2,2\n")}),
 	} {
 		if err := os.WriteFile(path, content, 0o666); err != nil {
 			t.Fatal(err)
