@@ -1,13 +1,13 @@
 package triage
 
 import (
-	"cmp"
 	"context"
 	"errors"
 	"fmt"
 	"image"
 	"image/png"
 	"io"
+	"io/fs"
 	"os"
 	"path/filepath"
 	"slices"
@@ -225,40 +225,76 @@ func (r *Ranking) writeLabels(ctx context.Context, path string, k Ranked, c *pre
 }
 
 // keepingEarlier writes a label map. One that lies there already, and of which nobody knows whether
-// it is as a run has left it, for that run was killed before it said so, may have been corrected:
-// it is kept beside, under a name that prepare does not take, unless the new one is the same.
+// it is as a run has left it, for that run was killed before it said so, may have been corrected: a
+// copy is kept in a folder beside, which prepare does not read with this one, unless the new label
+// map is the same.
 func keepingEarlier(path string, note func(string), write func() error) error {
 	dir, name := filepath.Split(path)
 	sums, err := atomicfile.Sums(dir)
 	if err != nil {
 		return err
 	}
-	if _, err := os.Lstat(path); err != nil || sums[name] != "" {
+	before, err := atomicfile.SHA256(path)
+	if errors.Is(err, fs.ErrNotExist) || err == nil && sums[name] != "" {
 		return write()
 	}
-	beside := path + ".earlier"
-	for n := 2; ; n++ {
-		if _, err := os.Lstat(beside); err != nil {
-			break
-		}
-		beside = fmt.Sprintf("%s.earlier%d", path, n)
-	}
-	if err := os.Rename(path, beside); err != nil {
-		return err
-	}
-	if err := write(); err != nil {
-		return errors.Join(err, os.Rename(beside, path))
-	}
-	before, err := atomicfile.SHA256(beside)
 	if err != nil {
 		return err
 	}
-	if now, err := atomicfile.SHA256(path); err != nil || now == before {
-		return cmp.Or(err, os.Remove(beside))
+	beside, err := copyBeside(path, before)
+	if err != nil {
+		return err
+	}
+	if err := write(); err != nil {
+		return err
+	}
+	now, err := atomicfile.SHA256(path)
+	if err != nil {
+		return err
+	}
+	if now == before {
+		err := os.Remove(beside)
+		os.Remove(filepath.Dir(beside)) // if nothing else is there
+		return err
 	}
 	note(fmt.Sprintf("WARNING: %s was there already, of a run that was killed, and may have been corrected: it is "+
 		"kept as %s", path, beside))
 	return nil
+}
+
+// copyBeside copies a file with that digest into the folder beside its own, where no other gives
+// way to it.
+func copyBeside(path, digest string) (beside string, err error) {
+	folder, err := filepath.Abs(filepath.Dir(path))
+	if err != nil {
+		return "", err
+	}
+	folder += ".earlier"
+	if err := atomicfile.MakeFolder(folder); err != nil {
+		return "", err
+	}
+	for n := 1; ; n++ {
+		beside = filepath.Join(folder, filepath.Base(path))
+		if n > 1 {
+			beside = filepath.Join(folder, fmt.Sprintf("%d_%s", n, filepath.Base(path)))
+		}
+		there, err := atomicfile.SHA256(beside)
+		if errors.Is(err, fs.ErrNotExist) {
+			break
+		}
+		if err != nil || there == digest {
+			return beside, err
+		}
+	}
+	from, err := os.Open(path)
+	if err != nil {
+		return "", err
+	}
+	defer from.Close()
+	return beside, atomicfile.Write(beside, func(w io.Writer) error {
+		_, err := io.Copy(w, from)
+		return err
+	})
 }
 
 // draw is a picture of the structure that is the most doubtful, on the slices where label maps

@@ -281,7 +281,8 @@ func (r *Ranking) order(calibrated int) {
 	if agreement := func(k Ranked) float64 { return k.Agreement }; number(agreement) {
 		key, by = agreement, "how little label maps agree"
 	}
-	if dsc := func(k Ranked) float64 { return k.DSC }; number(dsc) {
+	known := slices.ContainsFunc(r.Cases, func(k Ranked) bool { return !math.IsNaN(k.DSC) })
+	if dsc := func(k Ranked) float64 { return k.DSC }; known { // those without it are first
 		key, by = dsc, fmt.Sprintf("the DSC that is estimated by %s that the network has not learnt from",
 			numbers.Count(calibrated, "labelled case"))
 		if names := r.withoutEstimate(); len(names) > 0 {

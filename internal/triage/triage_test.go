@@ -299,7 +299,7 @@ func testCorrected(t *testing.T, r *Ranking) {
 		if err := r.Write(t.Context(), dir, 2, AsScan, func(text string) { notes = append(notes, text) }); err != nil {
 			t.Fatal(err)
 		}
-		kept, err := os.ReadFile(first + ".earlier")
+		kept, err := os.ReadFile(filepath.Join(dir+".earlier", filepath.Base(first)))
 		if now, _ := os.ReadFile(first); !slices.Equal(now, made) || (err == nil) != change ||
 			change && (string(kept) != "corrected" || len(notes) != 1 || !strings.Contains(notes[0], "is kept as")) {
 			t.Errorf("changed %v: kept %q, %v; %q", change, kept, err, notes)
