@@ -8,6 +8,7 @@ import (
 	"github.com/voxsaw/voxsaw/internal/atomicfile"
 	"github.com/voxsaw/voxsaw/volume"
 	"github.com/voxsaw/voxsaw/volume/dataset"
+	"github.com/voxsaw/voxsaw/volume/prepared"
 )
 
 // Room is what preparing a part of a data set by p, with nothing left to choose, may write into dir
@@ -17,21 +18,8 @@ import (
 func Room(d *dataset.Dataset, dir string, p volume.Preparation, part dataset.Part) (need, free int64, err error) {
 	for n, c := range d.Cases {
 		if part.Has(n) {
-			need += c.PreparedBytes(p)
+			need += max(c.PreparedBytes(p)-prepared.BytesOf(dir, c.ID), 0)
 		}
-	}
-	err = filepath.WalkDir(dir, func(_ string, entry fs.DirEntry, err error) error {
-		if err != nil || entry.IsDir() {
-			return err
-		}
-		info, err := entry.Info()
-		if err == nil {
-			need -= info.Size()
-		}
-		return err
-	})
-	if err != nil && !errors.Is(err, fs.ErrNotExist) {
-		return 0, 0, err
 	}
 	for free, err = atomicfile.Free(dir); errors.Is(err, fs.ErrNotExist); free, err = atomicfile.Free(dir) {
 		above := filepath.Dir(dir)
@@ -41,7 +29,7 @@ func Room(d *dataset.Dataset, dir string, p volume.Preparation, part dataset.Par
 		dir = above // which Run makes the folder in
 	}
 	if errors.Is(err, errors.ErrUnsupported) {
-		return max(need, 0), -1, nil
+		return need, -1, nil
 	}
-	return max(need, 0), free, err
+	return need, free, err
 }

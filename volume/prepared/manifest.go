@@ -140,6 +140,9 @@ func readManifest(dir string) (m manifest, t *table, err error) {
 	}
 	if m.Version == tableVersion && m.Table != nil {
 		t, err = m.readTable(dir)
+		if errors.Is(err, errOtherVersion) {
+			return m, nil, err
+		}
 		if err != nil {
 			return damaged("%w", err)
 		}
@@ -151,7 +154,11 @@ func readManifest(dir string) (m manifest, t *table, err error) {
 				m.Version, formatVersion, tableVersion)
 	}
 	for _, r := range m.Cases {
-		if err := cmp.Or(r.check(), r.checkChannels(m.Preparation)); err != nil {
+		err := cmp.Or(r.check(), r.checkChannels(m.Preparation))
+		if errors.Is(err, errOtherVersion) {
+			return m, nil, fmt.Errorf("case %q: %w", r.ID, err)
+		}
+		if err != nil {
 			return damaged("case %q: %w", r.ID, err)
 		}
 	}

@@ -1,7 +1,10 @@
 package prepared
 
 import (
+	"cmp"
 	"encoding/json"
+	"errors"
+	"fmt"
 	"os"
 	"path/filepath"
 	"strings"
@@ -28,8 +31,14 @@ func (w *Writer) Others(cases map[string][]string) (map[string][]string, error) 
 // Unlike lists the finished cases among the given ones that were prepared with other settings than
 // the writer's, in the order of their names, and the settings of the first of them.
 func (w *Writer) Unlike(cases map[string][]string) (ids []string, first volume.Preparation, err error) {
+	var other error // it is not known whether such a case can be prepared again
 	err = w.eachFinished(func(r recordFile) bool {
-		if _, known := cases[r.Case.ID]; known && len(w.preparation.Differences(r.Preparation)) > 0 {
+		_, known := cases[r.Case.ID]
+		if why := r.Case.check(); known && errors.Is(why, errOtherVersion) {
+			other = fmt.Errorf("%s: %w", recordPath(w.dir, r.Case.ID), why)
+			return false
+		}
+		if known && len(w.preparation.Differences(r.Preparation)) > 0 {
 			if len(ids) == 0 {
 				first = r.Preparation
 			}
@@ -37,7 +46,7 @@ func (w *Writer) Unlike(cases map[string][]string) (ids []string, first volume.P
 		}
 		return true
 	})
-	return ids, first, err
+	return ids, first, cmp.Or(err, other)
 }
 
 // Earlier is how the cases in a folder were prepared: the first of those that are finished, by

@@ -98,6 +98,10 @@ func (r Record) Part() volume.Part {
 	return part
 }
 
+// errOtherVersion says of a case that it was prepared otherwise than this program does.
+var errOtherVersion = errors.New("another version of the program prepared it, in another way: voxsaw prepare --force " +
+	"prepares it again")
+
 // check refuses a record that could send a reader outside its file or outside the store.
 func (r Record) check() error {
 	if err := checkID(r.ID); err != nil {
@@ -107,7 +111,7 @@ func (r Record) check() error {
 		return err
 	}
 	if r.Scan == "" || r.HasLabels && r.LabelsBy != labelsByShare {
-		return errors.New("another version of the program prepared it, in another way")
+		return errOtherVersion
 	}
 	if int64(r.Len()) > maxCaseVoxels {
 		return fmt.Errorf("shape %v is more than %d voxels", numbers.Extents(r.Shape[:]), int64(maxCaseVoxels))

@@ -1,6 +1,7 @@
 package prepared
 
 import (
+	"errors"
 	"os"
 	"path/filepath"
 	"regexp"
@@ -11,8 +12,8 @@ import (
 	"github.com/voxsaw/voxsaw/volume"
 )
 
-// A store that another version prepared in another way is refused, and prepared again by the same
-// command.
+// A store that another version prepared in another way is refused, and prepared again where that is
+// asked for.
 func TestRecordsOfOtherVersionsAreRefused(t *testing.T) {
 	v, l := oblong(t, [3]int{21, 17, 13})
 	for _, key := range []string{"labels_by", "scan"} {
@@ -30,7 +31,7 @@ func TestRecordsOfOtherVersionsAreRefused(t *testing.T) {
 		}
 		forget(t, dir)
 		if _, err := Open(dir); err == nil || !strings.Contains(err.Error(),
-			`case "a": another version of the program prepared it, in another way): run voxsaw prepare again`) {
+			`case "a": another version of the program prepared it, in another way: voxsaw prepare --force `) {
 			t.Errorf("without %s: %v", key, err)
 		}
 		w, err := NewWriter(dir, volume.DefaultPreparation())
@@ -39,6 +40,10 @@ func TestRecordsOfOtherVersionsAreRefused(t *testing.T) {
 		}
 		if _, kept := w.Keep(in, nil); kept {
 			t.Errorf("without %s it is kept", key)
+		}
+		// nor removed unasked, for who knows whether it can be prepared again
+		if _, _, err := w.Unlike(map[string][]string{"a": nil}); !errors.Is(err, errOtherVersion) {
+			t.Errorf("without %s: %v", key, err)
 		}
 	}
 }

@@ -329,6 +329,16 @@ func (s *Store) Close() error {
 	return errors.Join(errs...)
 }
 
+// BytesOf is what the voxels of a case in a folder take that an earlier run has prepared; 0 where
+// there are none.
+func BytesOf(dir, id string) int64 {
+	info, err := os.Stat(voxelPath(dir, id))
+	if err != nil {
+		return 0
+	}
+	return info.Size()
+}
+
 func voxelPath(dir, id string) string { return filepath.Join(dir, casesFolder, id+".vox") }
 
 func recordPath(dir, id string) string { return filepath.Join(dir, casesFolder, id+".json") }
