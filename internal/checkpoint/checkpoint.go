@@ -27,12 +27,8 @@ import (
 // their pretext task.
 const Segmentation = "segmentation"
 
-// format is the version of the description that this program writes. Those from the oldest on have
-// the same keys, of which later ones have more.
-const (
-	oldest = 2
-	format = 6
-)
+// format is the version of the description that this program writes and reads.
+const format = 6
 
 // ErrForeign is wrapped by the error for a safetensors file without a description: most likely
 // another program's weights.
@@ -189,6 +185,9 @@ func parse(path string, meta map[string]string) (Description, error) {
 	if !ok {
 		return Description{}, fmt.Errorf("%s: %w: its metadata have no description", path, ErrForeign)
 	}
+	if meta[textKey] == "" {
+		return Description{}, fmt.Errorf("%s: a build of before version 0.1.0 wrote the checkpoint: train again", path)
+	}
 	if meta[textKey] != digestOfTexts(meta) {
 		return Description{}, fmt.Errorf("%s is damaged: what it says about itself is not what was written", path)
 	}
@@ -196,10 +195,9 @@ func parse(path string, meta map[string]string) (Description, error) {
 	if err := config.Parse(path+": description", []byte(text), &h); err != nil {
 		return Description{}, err
 	}
-	if h.Format < oldest || h.Format > format {
-		return Description{},
-			fmt.Errorf("%s: the checkpoint has format %d, this program reads %d to %d: use the program that wrote it "+
-				"(%s), or a later one", path, h.Format, oldest, format, h.Version)
+	if h.Format != format {
+		return Description{}, fmt.Errorf("%s: the checkpoint has format %d, this program reads %d: use the program "+
+			"that wrote it (%s), or train again", path, h.Format, format, h.Version)
 	}
 	d := Description{
 		Kind: h.Kind, Settings: meta[settingsKey], Run: meta[runKey], Version: h.Version, Device: h.Device,

@@ -112,8 +112,8 @@ func TestSettingsAreReadStrictly(t *testing.T) {
 
 func TestDescriptionsThatMakeNoSense(t *testing.T) {
 	for want, text := range map[string]string{
-		"reads 2 to 6: use the program that wrote it (v9)": "format: 7\nkind: test\nversion: v9\n",
-		"has format 1":   "format: 1\nkind: test\n",
+		"reads 6: use the program that wrote it (v9)": "format: 7\nkind: test\nversion: v9\n",
+		"has format 5":   "format: 5\nkind: test\n",
 		"unknown key":    "format: 6\nkinds: test\n",
 		"makes no sense": "format: 6\nstep: 3\n",
 		"voxsaw":         "",

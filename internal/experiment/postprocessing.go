@@ -1,7 +1,6 @@
 package experiment
 
 import (
-	"errors"
 	"fmt"
 	"slices"
 	"strings"
@@ -23,14 +22,16 @@ func (p Plan) settled(before *Plan) (_ Plan, err error) {
 	if p.Inference, err = p.Inference.Named(); err != nil {
 		return p, fmt.Errorf("inference: %w", err)
 	}
-	switch components := &p.Inference.Components; {
-	case *components == segment.ComponentsValidated:
-		return p, errors.New("inference.components: validated needs validation cases, and a plan has none: the cases " +
-			"of learning curves measure and decide nothing. Choose all or largest, for all arms alike")
-	case before != nil && *components == "":
+	components := &p.Inference.Components
+	switch {
+	case *components == "" && before != nil:
 		*components = before.Inference.Components
 	case *components == "":
 		*components = segment.ComponentsAll
+	}
+	if *components != segment.ComponentsAll && *components != segment.ComponentsLargest {
+		return p, fmt.Errorf("inference.components: %q needs validation cases, and a plan has none: the cases "+
+			"of learning curves measure and decide nothing. Choose all or largest, for all arms alike", *components)
 	}
 	return p, nil
 }

@@ -19,6 +19,7 @@ func TestPostprocessingIsSettled(t *testing.T) {
 		return &p
 	}
 	all, largest := plan("{components: all}"), plan("{components: largest}")
+	validated, silent := plan("{components: validated}"), plan("{}") // as builds before 0.1.0 began
 	for _, c := range []struct {
 		says   string // the plan's inference
 		before *Plan
@@ -29,7 +30,7 @@ func TestPostprocessingIsSettled(t *testing.T) {
 		{"{components: validated}", nil, "-"}, {"{components: all, largest_component: true}", nil, "-"},
 		{"{}", all, "all"}, {"{}", largest, "largest"},
 		{"{components: all}", largest, "all"}, // which is a change, and refused as one
-		{"{components: validated}", all, "-"},
+		{"{components: validated}", all, "-"}, {"{}", validated, "-"}, {"{}", silent, "-"},
 	} {
 		got, err := plan(c.says).settled(c.before)
 		if (err != nil) != (c.want == "-") || err == nil && got.Inference.Components != c.want {

@@ -62,12 +62,12 @@ func (s *Studies) Add(name, path string, runs []eval.Trial) error {
 	return nil
 }
 
-// tolerances are those of NSD, in mm, where it was measured.
+// tolerances are those of NSD, in mm, where it was measured and the table says them.
 func (s Scored) tolerances() (all []string) {
 	seen := map[float64]bool{}
 	for _, r := range s.Runs {
 		for _, score := range r.Scores {
-			if !math.IsNaN(score.NSD) && !seen[score.Tolerance] {
+			if !math.IsNaN(score.NSD) && !math.IsNaN(score.Tolerance) && !seen[score.Tolerance] {
 				seen[score.Tolerance] = true
 				all = append(all, fmt.Sprint(score.Tolerance))
 			}

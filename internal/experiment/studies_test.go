@@ -93,7 +93,7 @@ func TestSameTests(t *testing.T) {
 func TestSameTolerance(t *testing.T) {
 	one, other := scoredRun("scratch", 1, 0.5, "x"), scoredRun("jigsaw", 1, 0.6, "x")
 	one.Scores[0].NSD, one.Scores[0].Tolerance, other.Scores[0].NSD = 0.5, 2, 0.9
-	for tolerance, ok := range map[float64]bool{2: true, 3: false} {
+	for tolerance, ok := range map[float64]bool{2: true, 3: false, math.NaN(): true} {
 		other.Scores[0].Tolerance = tolerance
 		s := Scored{Baseline: "scratch", Runs: []eval.Trial{one, other}}
 		if _, err := s.SameTests("nsd", 0); (err == nil) != ok || err != nil &&

@@ -56,9 +56,9 @@ func NewEnsemble(dev device.Device, models []*Model, o Options) (*Ensemble, erro
 	models = slices.SortedStableFunc(slices.Values(models), func(a, b *Model) int {
 		return strings.Compare(digests[a], digests[b])
 	})
-	all := sha256.New()
+	var sorted []string
 	for _, m := range models {
-		fmt.Fprintln(all, digests[m])
+		sorted = append(sorted, digests[m])
 		p, err := NewPredictor(dev, m, o)
 		if err != nil {
 			return nil, err
@@ -66,7 +66,8 @@ func NewEnsemble(dev device.Device, models []*Model, o Options) (*Ensemble, erro
 		p.rest() // it is known now what it takes
 		e.members = append(e.members, p)
 	}
-	e.digest = hex.EncodeToString(all.Sum(nil))
+	sum := sha256.Sum256([]byte(fmt.Sprint(sorted)))
+	e.digest = hex.EncodeToString(sum[:])
 	return e, nil
 }
 

@@ -256,6 +256,9 @@ func (b *Batch) checkOther(n int, own origin, watch Observer) error {
 // ofAnotherScan says why a file that is there is not known to be of scan n; "" if it is. A scan
 // that cannot be read is no reason: segmenting it says what is wrong.
 func (b *Batch) ofAnotherScan(made origin, n int) string {
+	if made.Digest == "" {
+		return "does not say of which scan it is"
+	}
 	if digest, err := b.digest(n); err != nil || made.Digest == digest {
 		return ""
 	}
