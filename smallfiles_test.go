@@ -23,6 +23,7 @@ var opens = map[string]string{
 	"internal/atomicfile/hold.go":              "locks",
 	"internal/auto/auto.go":                    "a checkpoint that a training made, to be copied",
 	"internal/folders/folders.go":              "how scans are opened",
+	"internal/triage/files.go":                 "a label map, to be copied",
 	"internal/train/shared.go":                 "an empty file",
 	"internal/steplog/steplog.go":              "lines of steps, one by one",
 	"internal/train/table.go":                  "is written, or copied",

@@ -30,7 +30,7 @@ func (p Plan) settled(before *Plan) (_ Plan, err error) {
 		*components = segment.ComponentsAll
 	}
 	if *components != segment.ComponentsAll && *components != segment.ComponentsLargest {
-		return p, fmt.Errorf("inference.components: %q needs validation cases, and a plan has none: the cases "+
+		return p, fmt.Errorf("inference.components: %s needs validation cases, and a plan has none: the cases "+
 			"of learning curves measure and decide nothing. Choose all or largest, for all arms alike", *components)
 	}
 	return p, nil

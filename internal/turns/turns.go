@@ -1,5 +1,5 @@
 // Package turns is for tests that are too much for every run of CI: each commit has some of them.
-// By hand all run.
+// By hand all run. Start at [Has].
 package turns
 
 import (
