@@ -98,7 +98,7 @@ var mayImport = map[string][]string{
 	"internal/device":            {},
 	"internal/device/cpu":        {"internal/device", "internal/numbers"},
 	"internal/device/cuda":       {"internal/device"},
-	"internal/device/devicetest": {"internal/device"},
+	"internal/device/devicetest": {"internal/device", "internal/turns"},
 	"internal/exec":              {"internal/device"},
 	"internal/nn":                {"internal/device", "internal/exec", "internal/seed"},
 

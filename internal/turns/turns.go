@@ -13,17 +13,24 @@ import (
 // VOXSAW_TEST_LONG is not set. Go test remembers a result for that number.
 func Has(t testing.TB, n, parts int) bool {
 	t.Helper()
-	text := os.Getenv("VOXSAW_TEST_COMMIT")
-	if text == "" || os.Getenv("VOXSAW_TEST_LONG") != "" {
-		return true
-	}
-	turn, err := strconv.ParseUint(text, 10, 31)
-	if err != nil {
-		t.Fatalf("VOXSAW_TEST_COMMIT is %q, no number", text)
-	}
-	if n%parts == int(turn)%parts {
+	turn, given := Number(t, "VOXSAW_TEST_COMMIT")
+	if !given || os.Getenv("VOXSAW_TEST_LONG") != "" || n%parts == turn%parts {
 		return true
 	}
 	t.Logf("part %d of %d: another commit's turn", n%parts+1, parts)
 	return false
+}
+
+// Number is that of a variable of the environment; given is false where it is not set.
+func Number(t testing.TB, variable string) (n int, given bool) {
+	t.Helper()
+	text := os.Getenv(variable)
+	if text == "" {
+		return 0, false
+	}
+	number, err := strconv.ParseUint(text, 10, 31)
+	if err != nil {
+		t.Fatalf("%s is %q, no number", variable, text)
+	}
+	return int(number), true
 }

@@ -6,10 +6,10 @@ import (
 	"math/rand/v2"
 	"os"
 	"slices"
-	"strconv"
 	"testing"
 
 	"github.com/voxsaw/voxsaw/internal/device"
+	"github.com/voxsaw/voxsaw/internal/turns"
 )
 
 // All runs the whole suite on a device.
@@ -145,15 +145,8 @@ const (
 // every run a test takes another part each time. With VOXSAW_TEST_LONG=1 it takes all.
 func Turn(t testing.TB) int {
 	t.Helper()
-	text := os.Getenv("VOXSAW_TEST_TURN")
-	if text == "" {
-		return 0
-	}
-	n, err := strconv.ParseUint(text, 10, 31)
-	if err != nil {
-		t.Fatalf("VOXSAW_TEST_TURN is %q, no number", text)
-	}
-	return int(n)
+	n, _ := turns.Number(t, "VOXSAW_TEST_TURN")
+	return n
 }
 
 // InTurn says whether the nth part of several has its turn.
