@@ -41,6 +41,7 @@ func TestMPI(t *testing.T) {
 	t.Run("predict", s.predict)
 	t.Run("evaluate", s.evaluate)
 	t.Run("trials", s.trials)
+	t.Run("ensembles", s.ensembles)
 	t.Run("interrupt and resume", s.interruptAndResume)
 	t.Run("a rank is lost", s.aRankIsLost)
 	t.Run("a full disk", s.aFullDisk)
@@ -461,6 +462,34 @@ func (s mpiSite) trials(t *testing.T) {
 	if !r.ended(1) || strings.Count(r.stdout, "report: ") != 1 || !strings.Contains(r.stdout, "scratch") ||
 		!strings.Contains(r.stderr, "trial broken/fold-1/fraction-1/seed-1: step ") {
 		t.Errorf("a trial that fails: exit code %d\n%s\n%s", r.code, r.stdout, r.stderr)
+	}
+}
+
+// A study whose trials have several networks goes on where it was stopped: all ranks know which of
+// them are trained.
+func (s mpiSite) ensembles(t *testing.T) {
+	const arms = "- {name: scratch}\n  - {name: rotation, pretrain: {}}\n" +
+		"  - {name: slower, encoder: rotation, finetune: {train: {lr: 5e-4}}}\n"
+	plan := strings.Replace(studyOfRanks, arms, "- {name: scratch, finetune: {train: {steps: 5}}}\n"+
+		"  - {name: several, networks: 2, finetune: {train: {steps: 10}}}\n", 1)
+	if plan == studyOfRanks {
+		t.Fatal("the plan has other arms")
+	}
+	if err := os.WriteFile(s.in("networks.yaml"), []byte(plan), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	scores := s.in("study-networks/trials/several/fold-1/fraction-1/seed-1/scores.csv")
+	var first []byte
+	for _, launcher := range []string{"MPICH", "Open MPI"} { // the second makes the scores alone
+		r := s.ranks(t, launcher, 2, "crossval", "--config", s.in("networks.yaml"), "--data", s.data, "--out",
+			s.in("study-networks"), "--ranks", "2")
+		text, err := os.ReadFile(scores)
+		if r.code != 0 || err != nil || first != nil && !bytes.Equal(text, first) {
+			t.Fatalf("%s: exit code %d, %v\n%s\n%s", launcher, r.code, err, r.stdout, r.stderr)
+		}
+		if first = text; os.Remove(scores) != nil {
+			t.Fatal("the scores are gone already")
+		}
 	}
 }
 
