@@ -38,7 +38,7 @@ func TestStepsDoNotWaitForThePage(t *testing.T) {
 	for step := range 200000 {
 		fmt.Fprintf(&log, "%d,0.6931472,0.001,1.234567,0.1234567,0.01234567\n", step+1)
 	}
-	for name, text := range map[string]string{"metrics.csv": log.String(), "run.json": `{"kind":"jigsaw"}`,
+	for name, text := range map[string]string{"metrics.csv": log.String(), "run.json": `{"format":1,"kind":"jigsaw"}`,
 		"config.yaml": "train: {steps: 200000}\n"} {
 		commandtest.Must(t, os.WriteFile(filepath.Join(folder, name), []byte(text), 0o666))
 	}

@@ -165,7 +165,7 @@ func (v *verbs) work(args []string) {
 		v.write(out, text)
 	case "pretrain", "finetune":
 		v.begin(args)
-		v.write(filepath.Join(out, "run.json"), `{"kind": "segmentation", "finished": true, "step": 700}`)
+		v.write(filepath.Join(out, "run.json"), `{"format": 1, "kind": "segmentation", "finished": true, "step": 700}`)
 		v.write(filepath.Join(out, "metrics.csv"), fmt.Sprintf("step,seconds\n700,%g\n", v.share*v.last.Seconds()))
 		v.write(train.Last(out), "weights of "+out)
 		v.write(train.Validations(out), "step,score,dsc,dsc_liver,dsc_2\n700,0.5,0.5,0."+strconv.Itoa(len(out))+

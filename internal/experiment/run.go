@@ -434,9 +434,9 @@ func divided(out string) (c Cases, err error) {
 	if err := json.Unmarshal(data, &c); err != nil {
 		return c, fmt.Errorf("%s is damaged: %w", path, err)
 	}
-	if c.Format > studyFormat {
-		return c, fmt.Errorf("%s has format %d, this program reads %d: use the program that wrote it, or a later one",
-			path, c.Format, studyFormat)
+	if c.Format != studyFormat {
+		return c, fmt.Errorf("%s has format %d, this program reads %d: use the program that wrote it, or another "+
+			"folder", path, c.Format, studyFormat)
 	}
 	return c, nil
 }

@@ -103,9 +103,7 @@ func (r *runner) markUnlearnt(t Trial, scores []eval.Score) []eval.Score {
 		r.cache.LabelNames(), labels)
 	marked := slices.Clone(scores)
 	for n, s := range marked {
-		if marked[n].Unlearnt = whole; !r.plan.Metrics.Merge {
-			marked[n].Unlearnt = slices.Contains(labels, s.Label)
-		}
+		marked[n].Unlearnt = whole || !r.plan.Metrics.Merge && slices.Contains(labels, s.Label)
 	}
 	return marked
 }

@@ -753,14 +753,14 @@ func readRecord(path string) (record, error) {
 	if err := json.Unmarshal(data, &r); err != nil {
 		return r, fmt.Errorf("%s is damaged, or not of a run: %w", name, err)
 	}
-	if r.Format > runFormat {
-		return r, fmt.Errorf("%s has format %d, this program reads %d: use the program that wrote it (%s), or a later "+
-			"one", name, r.Format, runFormat, r.Version)
-	}
-	r.RelativeTo = safetext.Unpack(r.RelativeTo)
 	if r.Kind == "" {
 		return r, fmt.Errorf("%s is not of a run: it names no kind of training", name)
 	}
+	if r.Format != runFormat {
+		return r, fmt.Errorf("%s has format %d, this program reads %d: use the program that wrote it (%s), or "+
+			"another folder", name, r.Format, runFormat, r.Version)
+	}
+	r.RelativeTo = safetext.Unpack(r.RelativeTo)
 	return r, nil
 }
 

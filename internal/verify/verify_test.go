@@ -41,7 +41,7 @@ func TestLongListsOfCases(t *testing.T) {
 		t.Fatal(err)
 	}
 	for path, content := range map[string]string{train.ConfigOf(run): string(text),
-		filepath.Join(run, "run.json"): `{"kind": "jigsaw"}`, filepath.Join(run, "metrics.csv"): "step,seconds\n"} {
+		filepath.Join(run, "run.json"): `{"format": 1, "kind": "jigsaw"}`, filepath.Join(run, "metrics.csv"): "step,seconds\n"} {
 		if err := os.WriteFile(path, []byte(content), 0o666); err != nil {
 			t.Fatal(err)
 		}
