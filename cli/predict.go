@@ -40,7 +40,7 @@ type predictOptions struct {
 	Calibration   string `yaml:"calibration" help:"calibration.csv of voxsaw next: quality.csv then has an estimate of DSC, by label maps of the same checkpoints whose DSC is known"`
 	MapsOn        string `yaml:"maps_on" help:"voxels of both: the scan's own, or the prepared ones, as the network saw them" oneof:"scan prepared"`
 
-	Series   string              `yaml:"series" help:"which DICOM series to take of each study: its number, number.part or UID, words such as description~portal or modality~MR,plane=axial, or all; empty: the largest axial CT"`
+	Series   string              `yaml:"series" help:"which DICOM series to take of each study: its number, number.part or UID, words such as description~portal or modality~MR,plane=axial, or all; empty: by the words that the training chose by, else the largest axial CT"`
 	Contrast string              `yaml:"contrast" help:"which contrast to take of each subject of BIDS: T1w, ce-gad_T1w or other words of the scan's name, or all; empty: there must be only one"`
 	Volume   int                 `yaml:"volume" help:"which volume of 4D files, 1 for the first; 0: there must be only one"`
 	Masks    bool                `yaml:"labels_as_scans" help:"segment NIfTI files in folders, too, that hold labels by their values"`
@@ -156,9 +156,9 @@ func runPredict(cmd *cobra.Command, o predictOptions, paths []string) error {
 	if err != nil {
 		return config.Mistaken(err)
 	}
-	channels := foreign.channels()
+	channels, series := foreign.channels(), ""
 	if foreign == nil {
-		if channels, err = channelsOf(o.Checkpoint[0]); err != nil {
+		if channels, series, err = o.takes(); err != nil {
 			return err
 		}
 	}
@@ -168,7 +168,8 @@ func runPredict(cmd *cobra.Command, o predictOptions, paths []string) error {
 	}
 	ranks := jobOf(cmd.Context())
 	batch, err := predict.New(paths, predict.Options{
-		Channels: channels, Out: o.Out, Format: o.Format, Force: o.Force, Read: o.Read, Maps: o.maps(), Known: known,
+		Channels: channels, Series: series, Out: o.Out, Format: o.Format, Force: o.Force, Read: o.Read,
+		Maps: o.maps(), Known: known,
 		Part: part, Ranks: ranks.ranks(), Find: dataset.Options{Series: o.Series, Contrast: o.Contrast,
 			Volume: o.Volume, LabelsAsScans: o.Masks},
 	})
@@ -213,17 +214,38 @@ func runPredict(cmd *cobra.Command, o predictOptions, paths []string) error {
 	return err
 }
 
-// channelsOf are the names of the channels that the network of a checkpoint takes; nil for one.
-func channelsOf(path string) ([]string, error) {
-	d, err := checkpoint.Read(path)
-	if err != nil {
-		return nil, err
+// takes says what the networks want of a scan: the names of its channels, nil for one, and by which
+// words the DICOM series were chosen that they have learnt from.
+func (o predictOptions) takes() (channels []string, series string, err error) {
+	for n, path := range o.Checkpoint {
+		d, err := checkpoint.Read(path)
+		if err != nil {
+			return nil, "", err
+		}
+		switch was := d.Learnt.Series; {
+		case n == 0:
+			series = was
+		case was != series && o.Series == "":
+			return nil, "", withHint(usagef("%s has learnt from the DICOM series %s, and %s from %s: which to predict?",
+				o.Checkpoint[0], wordsOf(series), path, wordsOf(was)), "choose by --series, or --series all")
+		}
+		how, err := d.Preparation()
+		if err != nil {
+			return nil, "", err
+		}
+		if n == 0 && how.Channels != "" {
+			channels = how.ChannelNames()
+		}
 	}
-	how, err := d.Preparation()
-	if err != nil || how.Channels == "" {
-		return nil, err
+	return channels, series, nil
+}
+
+// wordsOf are the words that chose DICOM series, as an error names them.
+func wordsOf(series string) string {
+	if series == "" {
+		return "that nobody chose"
 	}
-	return how.ChannelNames(), nil
+	return safetext.Quote(series)
 }
 
 // foreignModel is models of nnU-Net's, or those of a task of TotalSegmentator's; nil: the

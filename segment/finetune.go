@@ -146,7 +146,7 @@ func EstimateMemory(ctx context.Context, dev voxsaw.Device, c Config, data sampl
 // A run that is resumed says it itself: the file that it started from may be gone by now, or hold
 // other weights. Rank 0 alone has a folder to write it into, and needs to know it.
 func learntWith(data labelled, init string, o voxsaw.RunOptions, rank int) (checkpoint.Learnt, error) {
-	own := checkpoint.Learnt{Spacings: data.Store.Spacings(data.Train),
+	own := checkpoint.Learnt{Spacings: data.Store.Spacings(data.Train), Series: data.Store.Series(),
 		Scans: checkpoint.ScansOf(data.Train, data.Store.Voxels(data.Train), true)}
 	if len(data.Unlabelled) > 0 {
 		own.Scans = append(own.Scans, checkpoint.ScansOf(data.Unlabelled, data.Store.Voxels(data.Unlabelled), false)...)

@@ -121,6 +121,7 @@ type header struct {
 	TrainedList *List    `yaml:"trained_list,omitempty"` // instead of many names
 	// of the scans, where each kept its own
 	Spacings  *volume.Range `yaml:"spacings,omitempty"`
+	Series    string        `yaml:"series,omitempty"` // that they were chosen by
 	Scans     []string      `yaml:"scans,omitempty"`
 	ScanList  *List         `yaml:"scan_list,omitempty"` // instead of many scans
 	Lost      string        `yaml:"lost,omitempty"`      // of scans, which lists are
@@ -168,7 +169,7 @@ func (d Description) metadata() (map[string]string, error) {
 		}
 	}
 	text, err := config.Marshal(&header{
-		Spacings: h.Spacings, Scans: h.Scans, ScanList: h.ScanList, Lost: d.Learnt.Lost,
+		Spacings: h.Spacings, Series: d.Learnt.Series, Scans: h.Scans, ScanList: h.ScanList, Lost: d.Learnt.Lost,
 		Format: format, Kind: d.Kind, Version: d.Version, Device: d.Device, Engines: d.Engines,
 		Fingerprint: d.Fingerprint, Trained: d.TrainedOn != nil, TrainedOn: names, TrainedList: list,
 		Step: d.Step, Validated: d.Validated, BestStep: d.BestStep, Best: d.Best, Largest: d.Largest,
@@ -236,6 +237,7 @@ func (d *Description) readLearnt(h header) (err error) {
 		}
 		d.Learnt.Spacings = *h.Spacings
 	}
+	d.Learnt.Series = h.Series
 	lines := h.Scans
 	if h.ScanList != nil {
 		if lines, err = h.ScanList.read(filepath.Dir(d.path)); err != nil {

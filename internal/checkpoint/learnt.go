@@ -15,6 +15,9 @@ type Learnt struct {
 	// Spacings are the voxel sizes of the scans of this run, as it saw them, where each kept its
 	// own along some axis; the zero value: they had one spacing, or nobody knows.
 	Spacings volume.Range
+	// Series are the words by which the DICOM series of this run's scans were chosen of each study;
+	// "" where nobody chose.
+	Series string
 	// Scans are all scans, in the order of their names; nil where nobody knows.
 	Scans []Scan
 	// Lost says of which checkpoint before this one the list of scans was not there any more, so

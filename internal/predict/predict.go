@@ -58,6 +58,9 @@ type Options struct {
 	Ranks voxsaw.Ranks // that share out the scans, or the part; nil: this process has all
 	// Channels names those of a scan that the model wants, where these are several.
 	Channels []string
+	// Series are the words by which the DICOM series were chosen that the model has learnt from; ""
+	// where nobody chose. Find.Series wins.
+	Series string
 }
 
 // A RefusedError says that what was asked for cannot be done, and what can.
@@ -124,14 +127,23 @@ func (b *Batch) find(paths []string) error {
 			return fmt.Errorf("%s: neither a file nor a folder", path)
 		}
 	}
+	asked := o.Series
 	for _, group := range b.groups(paths) {
 		path := group[0]
+		if o.Series = asked; asked == "" && (dataset.Case{Image: path}).IsDICOM() {
+			o.Series = b.options.Series
+		}
 		d, err := dataset.DetectAll(group, o)
-		if err != nil && len(o.Channels) > 0 {
+		switch {
+		case err != nil && len(o.Channels) > 0:
 			return refuse("", "%v", err)
-		} else if err != nil {
+		case err != nil && asked == "" && o.Series != "":
+			return refuse("--series WORDS chooses others, --series all takes each",
+				"%v (of DICOM the series %s are taken, as for training)", err, safetext.Quote(o.Series))
+		case err != nil:
 			return err
 		}
+		b.noteSeries(d)
 		b.Notes = append(b.Notes, append(d.Notes, d.PassedOver...)...)
 		if note := dataset.NameAsCases(d.Cases, path, o); note != "" {
 			b.Notes = append(b.Notes, note)
@@ -153,6 +165,15 @@ func (b *Batch) find(paths []string) error {
 	}
 	dropChannel(b.scans)
 	return nil
+}
+
+// noteSeries tells, once, that series are chosen as those that the model has learnt from.
+func (b *Batch) noteSeries(d *dataset.Dataset) {
+	if b.options.Find.Series == "" && d.Series != "" {
+		b.options.Find.Series = d.Series
+		b.Notes = append(b.Notes, fmt.Sprintf("of each DICOM study the series %s is taken, as for training: --series "+
+			"chooses another, --series all takes each", safetext.Quote(d.Series)))
+	}
 }
 
 // groups are the paths that are looked at together: each by itself, and where a scan has several

@@ -42,6 +42,8 @@ type Dataset struct {
 	// Channels names those of each case, where a case has several
 	Channels   []string
 	LabelNames map[uint16]string
+	// Series are the words that DICOM series were chosen by, see [Options]; "" where there are none
+	Series string
 	// how many patients the cases are of, and how that is known, in a line; "" where nobody asked
 	Told  string
 	Notes []string // what disagrees, what is missing

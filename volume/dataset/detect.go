@@ -11,6 +11,7 @@ import (
 	"github.com/voxsaw/voxsaw/internal/numbers"
 	"github.com/voxsaw/voxsaw/internal/outdir"
 	"github.com/voxsaw/voxsaw/internal/safetext"
+	"github.com/voxsaw/voxsaw/volume/dicom"
 )
 
 // This file: from folders to cases. Each is read in its layout, then passes go over the cases.
@@ -117,6 +118,9 @@ func DetectAll(roots []string, o Options) (*Dataset, error) {
 		}
 	}
 	all.Layout, all.several = strings.Join(layouts, " and "), len(sources) > 1
+	if dicom.ByWords(o.Series) && slices.ContainsFunc(all.Cases, Case.IsDICOM) {
+		all.Series = o.Series
+	}
 	return all.through(passesOfAll, o)
 }
 

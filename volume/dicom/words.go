@@ -139,6 +139,13 @@ func CheckWanted(wanted string) error {
 	return err
 }
 
+// ByWords reports whether a choice is one by words, which means the same in every study, as UIDs
+// and numbers do not.
+func ByWords(wanted string) bool {
+	all, err := conditions(wanted)
+	return all != nil && err == nil
+}
+
 // meets says whether the series meets all conditions. Capitals do not count.
 func (s *Series) meets(all []condition) bool {
 	for _, c := range all {

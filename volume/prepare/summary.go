@@ -129,6 +129,7 @@ func (s *Summary) add(r Result) {
 // finish writes the manifest.
 func (s *Summary) finish(j job, w *prepared.Writer) error {
 	p, d := j.preparation, j.set
+	w.Series = d.Series
 	if err := w.Finish(); err != nil {
 		return err
 	}

@@ -43,6 +43,7 @@ type manifest struct {
 	Version     int                `json:"version"`
 	Preparation volume.Preparation `json:"preparation"`
 	Fingerprint string             `json:"fingerprint"`
+	Series      string             `json:"series,omitempty"` // see [Writer.Series]
 	Cases       []Record           `json:"cases,omitempty"`
 	Table       *tableFile         `json:"table,omitempty"`
 }

@@ -175,6 +175,10 @@ func (s *Store) ForTraining() (labelled, unlabelled []string) {
 	return labelled, unlabelled
 }
 
+// Series are the words by which the DICOM series of the cases were chosen of each study, such as
+// description~portal; "" where nobody chose.
+func (s *Store) Series() string { return s.manifest.Series }
+
 // Spacings is the range of the voxel sizes of some cases, where each kept its scan's own along any
 // axis; the zero value where all were prepared to one.
 func (s *Store) Spacings(ids []string) volume.Range {

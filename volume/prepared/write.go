@@ -37,6 +37,10 @@ import (
 // [Writer.Finish]. So a run that is killed leaves finished cases, which the next run keeps, and the
 // earlier store as it was, or none.
 type Writer struct {
+	// Series are the words by which the DICOM series of all cases were chosen of each study: networks
+	// that learn from them predict the same series. "" where nobody chose.
+	Series string
+
 	dir         string
 	preparation volume.Preparation
 
@@ -546,7 +550,7 @@ func (w *Writer) Finish() error {
 	for _, id := range slices.Sorted(maps.Keys(w.cases)) {
 		cases = append(cases, w.cases[id])
 	}
-	m := manifest{Preparation: w.preparation}
+	m := manifest{Preparation: w.preparation, Series: w.Series}
 	if err := m.write(w.dir, cases, w.many); err != nil {
 		return fmt.Errorf("writing the manifest of prepared cases: %w", err)
 	}
