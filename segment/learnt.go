@@ -94,6 +94,17 @@ func (p *Predictor) LearntFrom(name, digest string) (how Lesson, found bool) {
 	return how, found
 }
 
+// Lost says of which checkpoint the list of scans that it has learnt from is not there any more, so
+// that [Predictor.LearntFrom] may miss some; "" where all are known.
+func (p *Predictor) Lost() string {
+	for _, l := range p.lessons {
+		if l.lost != "" {
+			return l.path + ": " + l.lost
+		}
+	}
+	return ""
+}
+
 // lessonNotes are what a person should know of what the weights have learnt from.
 func (p *Predictor) lessonNotes() (notes []string) {
 	var names, lost []string

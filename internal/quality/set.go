@@ -70,8 +70,9 @@ type ranges struct {
 	logVolume, height Range
 	pieces            []int // components, ascending
 	by                map[piecesOf]bool
-	agreement, dsc    Range
-	cut               map[rune]int // cases in which the edge of the scan cuts it
+	agreement         Range
+	dsc               map[bool]Range // by whether the network has learnt from the labels
+	cut               map[rune]int   // cases in which the edge of the scan cuts it
 }
 
 // piecesOf is how many components a case has.
@@ -164,21 +165,23 @@ func NewSetFor(maps, drawn []Case) *Set {
 }
 
 // Networks makes cases those that the agreement and the DSC of others are held against: these may
-// be predictions, where the set is of labels that people drew.
+// be predictions, where the set is of labels that people drew. A network draws what it has learnt
+// better than what it has not: the DSC of either is held against that of its kind alone.
 func (s *Set) Networks(cases []Case) {
-	agreement, dsc := map[string][]float64{}, map[string][]float64{}
+	agreement, dsc := map[string][]float64{}, map[bool]map[string][]float64{false: {}, true: {}}
 	for _, c := range cases {
 		for _, one := range c.Structures {
 			if x, known := c.Agreement[one.Label]; known {
 				agreement[one.Key()] = append(agreement[one.Key()], x)
 			}
 			if x, known := c.DSC[one.Label]; known {
-				dsc[one.Key()] = append(dsc[one.Key()], x)
+				dsc[c.Learnt][one.Key()] = append(dsc[c.Learnt][one.Key()], x)
 			}
 		}
 	}
 	for key, r := range s.structures {
-		r.agreement, r.dsc = RangeOf(agreement[key]), RangeOf(dsc[key])
+		r.agreement = RangeOf(agreement[key])
+		r.dsc = map[bool]Range{false: RangeOf(dsc[false][key]), true: RangeOf(dsc[true][key])}
 	}
 }
 
@@ -266,8 +269,9 @@ func (s *Set) Judge(c Case) []Finding {
 		if x, known := c.Agreement[one.Label]; known && x < r.agreement.Median {
 			add(key, r.agreement.Z(x), "predictions agree to %.2f, elsewhere to %.2f", x, r.agreement.Median)
 		}
-		if x, known := c.DSC[one.Label]; known && x < r.dsc.Median {
-			add(key, r.dsc.Z(x), "the network draws it otherwise: DSC %.2f, elsewhere %.2f", x, r.dsc.Median)
+		if x, known := c.DSC[one.Label]; known && x < r.dsc[c.Learnt].Median {
+			others := r.dsc[c.Learnt]
+			add(key, others.Z(x), "the network draws it otherwise: DSC %.2f, elsewhere %.2f", x, others.Median)
 		}
 		if p := c.partner(one); p != nil && p.left {
 			if one.Centre[0] > p.Centre[0] {

@@ -61,6 +61,7 @@ type Case struct {
 	// of labels that several networks or mirror images predicted: the mean DSC of pairs
 	Agreement map[uint16]float64
 	DSC       map[uint16]float64 // of predictions whose reference is known, from 0 to 1
+	Learnt    bool               // the network that predicted has learnt from that reference
 }
 
 const edges = "LRPAIS"

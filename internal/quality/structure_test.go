@@ -322,3 +322,35 @@ func TestJudgePartlyDrawn(t *testing.T) {
 		t.Errorf("no cord: %v", found)
 	}
 }
+
+// A network draws the labels that it has learnt better than others, mistakes included: the DSC of
+// either is held against that of its kind.
+func TestDSCIsHeldAgainstItsKind(t *testing.T) {
+	of := func(id string, learnt bool, dsc float64) Case {
+		return Case{ID: id, Structures: []Structure{{Label: 1, Volume: 20, Components: 1}},
+			DSC: map[uint16]float64{1: dsc}, Learnt: learnt}
+	}
+	var cases []Case
+	for n := range 40 {
+		cases = append(cases, of(strconv.Itoa(n), true, 0.95+0.002*float64(n%5)))
+	}
+	for n := range 10 {
+		cases = append(cases, of("held "+strconv.Itoa(n), false, 0.86+0.01*float64(n%5)))
+	}
+	set := NewSet(cases)
+	for _, c := range cases {
+		if found := set.Judge(c); len(found) > 0 {
+			t.Errorf("%s: %v", c.ID, found)
+		}
+	}
+	for _, c := range []struct {
+		learnt    bool
+		dsc       float64
+		elsewhere string
+	}{{false, 0.6, "0.88"}, {true, 0.88, "0.95"}} {
+		found := set.Judge(of("odd", c.learnt, c.dsc))
+		if len(found) != 1 || !strings.HasSuffix(found[0].Reason, "elsewhere "+c.elsewhere) {
+			t.Errorf("DSC %g, learnt %v: %v", c.dsc, c.learnt, found)
+		}
+	}
+}

@@ -89,21 +89,31 @@ func Rank(ctx context.Context, store *prepared.Store, o Options) (*Ranking, erro
 			return nil, err
 		}
 	}
-	var known []string // labelled cases that a network says something of
+	var known []string          // labelled cases that a network says something of
+	learnt := map[string]bool{} // those that it has learnt from
+	lost := ""
+	if o.Network != nil {
+		lost = o.Network.Lost()
+		for _, id := range labelled {
+			record, _ := store.Record(id)
+			if lesson, found := o.Network.LearntFrom(id, record.Scan); found && lesson.Labels {
+				learnt[id] = true
+			}
+		}
+	}
 	switch {
 	case o.Drawn && len(labelled) == 0:
 		return nil, errors.New("none of the prepared cases has labels")
 	case !o.Drawn && len(wanted) == 0:
 		return nil, errors.New("all prepared cases have labels: there is none to label next " +
 			"(--drawn looks at the labels that there are)")
+	case lost != "":
+		r.Notes = append(r.Notes, "which labelled cases the network has learnt from nobody can say ("+lost+"), so "+
+			"that its DSC there tells nothing and is left out: copy that file back beside the checkpoint")
 	case o.Drawn && o.Network != nil:
 		known = labelled
 	case !o.Drawn:
-		known = slices.DeleteFunc(slices.Clone(labelled), func(id string) bool {
-			record, _ := store.Record(id)
-			lesson, found := o.Network.LearntFrom(id, record.Scan)
-			return found && lesson.Labels
-		})
+		known = slices.DeleteFunc(slices.Clone(labelled), func(id string) bool { return learnt[id] })
 	}
 	predicted := map[string]quality.Case{}
 	for n, id := range slices.Concat(known, wanted) {
@@ -129,7 +139,7 @@ func Rank(ctx context.Context, store *prepared.Store, o Options) (*Ranking, erro
 	candidates := pick(wanted)
 	if o.Drawn {
 		for n, id := range labelled {
-			drawn[n].DSC = predicted[id].DSC
+			drawn[n].DSC, drawn[n].Learnt = predicted[id].DSC, learnt[id]
 		}
 		candidates = drawn
 	}
@@ -138,6 +148,11 @@ func Rank(ctx context.Context, store *prepared.Store, o Options) (*Ranking, erro
 		held = "each other, for fewer than " + fmt.Sprint(quality.Fewest) + " have labels"
 	}
 	r.Notes = append(r.Notes, "volumes and heights are held against "+held)
+	if o.Drawn && len(known) > 0 && len(learnt) > 0 {
+		r.Notes = append(r.Notes, fmt.Sprintf("the DSC of what the network draws is held against that of cases of the "+
+			"same kind: %d whose labels it has learnt from, which it may draw again with their mistakes, and %d "+
+			"others; fewer than %d tell nothing", len(learnt), len(known)-len(learnt), quality.Fewest))
+	}
 	if !o.Drawn && len(r.set.SeldomDrawn) > 0 {
 		r.Notes = append(r.Notes, fmt.Sprintf("those of %s against each other, for fewer than %d cases have it drawn",
 			safetext.List(r.set.SeldomDrawn), quality.Fewest))

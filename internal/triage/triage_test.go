@@ -1,6 +1,7 @@
 package triage
 
 import (
+	"errors"
 	"fmt"
 	"os"
 	"path/filepath"
@@ -10,9 +11,12 @@ import (
 
 	"github.com/voxsaw/voxsaw"
 	"github.com/voxsaw/voxsaw/internal/atomicfile"
+	"github.com/voxsaw/voxsaw/internal/checkpoint"
+	"github.com/voxsaw/voxsaw/internal/device"
 	"github.com/voxsaw/voxsaw/internal/outdir"
 	"github.com/voxsaw/voxsaw/internal/predict"
 	"github.com/voxsaw/voxsaw/internal/quality"
+	"github.com/voxsaw/voxsaw/internal/safetensors"
 	"github.com/voxsaw/voxsaw/internal/sliding"
 	"github.com/voxsaw/voxsaw/internal/train/traintest"
 	"github.com/voxsaw/voxsaw/sample"
@@ -258,6 +262,70 @@ func TestUnlabelledCasesAreRanked(t *testing.T) {
 	}
 	testCorrected(t, r)
 	testWithoutEstimate(t, r)
+	testLearnt(t, store, p)
+	testLost(t, dev, store, last)
+}
+
+// Of drawn labels it is known which ones the network has learnt.
+func testLearnt(t *testing.T, store *prepared.Store, p *segment.Predictor) {
+	r, err := Rank(t.Context(), store, Options{Drawn: true, Network: p})
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, k := range r.Cases {
+		if want := k.ID == "case00" || k.ID == "case01"; k.Learnt != want || len(k.Case.DSC) == 0 {
+			t.Errorf("%s: learnt %v, DSC %v", k.ID, k.Learnt, k.Case.DSC)
+		}
+	}
+	if len(r.Notes) != 3 || !strings.Contains(r.Notes[1], "2 whose labels it has learnt from") ||
+		!strings.Contains(r.Notes[1], "12 others") {
+		t.Errorf("%q", r.Notes)
+	}
+}
+
+// fileWeights are those of a checkpoint that is written again.
+type fileWeights struct{ *safetensors.File }
+
+func (f fileWeights) Shape(name string) device.Shape { return f.File.Shape(name) }
+func (fileWeights) Write(string, []float32) error    { return errors.ErrUnsupported }
+
+// Of a network whose list of scans is lost nobody knows which labels it has not learnt from: no DSC
+// is told by any.
+func testLost(t *testing.T, dev voxsaw.Device, store *prepared.Store, last string) {
+	d, err := checkpoint.Read(last)
+	if err != nil {
+		t.Fatal(err)
+	}
+	f, err := safetensors.Open(last)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer f.Close()
+	d.Learnt = checkpoint.Learnt{Lost: "the list is gone"}
+	path := filepath.Join(t.TempDir(), "lost.safetensors")
+	if err := checkpoint.Write(path, d, fileWeights{f}); err != nil {
+		t.Fatal(err)
+	}
+	p, err := segment.NewPredictor(dev, []string{path}, segment.DefaultInference(), 0)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer p.Close()
+	for _, drawn := range []bool{false, true} {
+		r, err := Rank(t.Context(), store, Options{Drawn: drawn, Network: p})
+		if err != nil {
+			t.Fatal(err)
+		}
+		if r.estimate != nil || len(r.known) > 0 ||
+			!strings.Contains(r.Notes[0], "lost.safetensors: the list is gone") {
+			t.Errorf("drawn %v: %d known, %q", drawn, len(r.known), r.Notes)
+		}
+		for _, k := range r.Cases {
+			if k.Case.DSC != nil {
+				t.Errorf("drawn %v: %s has DSC %v", drawn, k.ID, k.Case.DSC)
+			}
+		}
+	}
 }
 
 // A label map that somebody has corrected stays, though the run that made it did not end well.
