@@ -2,6 +2,7 @@ package segment
 
 import (
 	"fmt"
+	"slices"
 
 	"github.com/voxsaw/voxsaw/internal/checkpoint"
 	"github.com/voxsaw/voxsaw/internal/safetext"
@@ -17,6 +18,7 @@ type lesson struct {
 	seen     checkpoint.Seen
 	known    bool // which voxels, and not the names of cases alone
 	lost     string
+	chosen   bool // held-out cases chose the step, or of which labels the largest component is kept
 }
 
 // readLessons reads what the weights have learnt from.
@@ -26,7 +28,8 @@ func (p *Predictor) readLessons(checkpoints []string) error {
 		if err != nil {
 			return err
 		}
-		p.lessons = append(p.lessons, lesson{path, d.Learnt.Spacings, d.Seen(), d.Known(), d.Lost})
+		chosen := d.Step > 0 && d.Step == d.BestStep || len(d.Kept()) > 0 && p.options.Components == ComponentsValidated
+		p.lessons = append(p.lessons, lesson{path, d.Learnt.Spacings, d.Seen(), d.Known(), d.Lost, chosen})
 	}
 	return nil
 }
@@ -103,6 +106,13 @@ func (p *Predictor) Lost() string {
 		}
 	}
 	return ""
+}
+
+// Chosen says whether the cases that were held out in training have chosen anything of the label
+// maps: which step the weights are of, or of which labels the largest component is kept. On these
+// cases label maps are a little better than on others.
+func (p *Predictor) Chosen() bool {
+	return slices.ContainsFunc(p.lessons, func(l lesson) bool { return l.chosen })
 }
 
 // lessonNotes are what a person should know of what the weights have learnt from.

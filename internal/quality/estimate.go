@@ -18,7 +18,7 @@ const (
 	fewestBounded = 19
 )
 
-// An Estimate is the DSC that label maps like this one have had, as shares of 1, and where at least
+// An Estimate is the DSC that label maps like this one have had, as shares of 1, and where about
 // nine tenths of such cases lie. Low and High are NaN where too few cases tell that.
 type Estimate struct{ DSC, Low, High float64 }
 
@@ -112,10 +112,11 @@ func (e *Estimator) ByAgreement() bool {
 	return false
 }
 
-// interval is where the error of a new case lies with a probability of at least nine tenths, by n
-// errors in ascending order. The new one is as likely in any of the n+1 gaps, so that the rank of
-// either end, counted from 1, is the twentieth part of n+1, rounded down. Where that is 0 there is
-// no such interval: NaN.
+// interval is where the error of a new case lies with a probability of about nine tenths, by n
+// errors in ascending order. Were they of one curve that has seen none of the cases, the new one
+// would be as likely in any of the n+1 gaps, so that the rank of either end, counted from 1, is the
+// twentieth part of n+1, rounded down. They are of curves that each leave one case out (the
+// jackknife), whose errors are nearly those. Where the rank is 0 there is no such interval: NaN.
 func interval(errors []float64) (low, high float64) {
 	n := len(errors)
 	if n < fewestBounded {

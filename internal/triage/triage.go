@@ -163,6 +163,10 @@ func Rank(ctx context.Context, store *prepared.Store, o Options) (*Ranking, erro
 		if note := r.estimate.Note(); note != "" {
 			r.Notes = append(r.Notes, note)
 		}
+		if r.estimate != nil && o.Network.Chosen() {
+			r.Notes = append(r.Notes, "the cases that were held out in training chose the checkpoint, or what is done "+
+				"after prediction: where they are among those that the DSC is estimated by, it is a little too good")
+		}
 	}
 	for _, c := range candidates {
 		r.Cases = append(r.Cases, r.ranked(c))

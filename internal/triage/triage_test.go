@@ -264,6 +264,7 @@ func TestUnlabelledCasesAreRanked(t *testing.T) {
 	testWithoutEstimate(t, r)
 	testLearnt(t, store, p)
 	testLost(t, dev, store, last)
+	testChosen(t, dev, store, last)
 }
 
 // Of drawn labels it is known which ones the network has learnt.
@@ -289,9 +290,9 @@ type fileWeights struct{ *safetensors.File }
 func (f fileWeights) Shape(name string) device.Shape { return f.File.Shape(name) }
 func (fileWeights) Write(string, []float32) error    { return errors.ErrUnsupported }
 
-// Of a network whose list of scans is lost nobody knows which labels it has not learnt from: no DSC
-// is told by any.
-func testLost(t *testing.T, dev voxsaw.Device, store *prepared.Store, last string) {
+// again is the network of a checkpoint whose description is another one.
+func again(t *testing.T, dev voxsaw.Device, last string, change func(*checkpoint.Description)) *segment.Predictor {
+	t.Helper()
 	d, err := checkpoint.Read(last)
 	if err != nil {
 		t.Fatal(err)
@@ -301,8 +302,8 @@ func testLost(t *testing.T, dev voxsaw.Device, store *prepared.Store, last strin
 		t.Fatal(err)
 	}
 	defer f.Close()
-	d.Learnt = checkpoint.Learnt{Lost: "the list is gone"}
-	path := filepath.Join(t.TempDir(), "lost.safetensors")
+	change(&d)
+	path := filepath.Join(t.TempDir(), "again.safetensors")
 	if err := checkpoint.Write(path, d, fileWeights{f}); err != nil {
 		t.Fatal(err)
 	}
@@ -310,6 +311,29 @@ func testLost(t *testing.T, dev voxsaw.Device, store *prepared.Store, last strin
 	if err != nil {
 		t.Fatal(err)
 	}
+	return p
+}
+
+// Held-out cases that chose the checkpoint make the estimate too good, which is said.
+func testChosen(t *testing.T, dev voxsaw.Device, store *prepared.Store, last string) {
+	p := again(t, dev, last, func(d *checkpoint.Description) { d.BestStep, d.Best = d.Step, 0.5 })
+	defer p.Close()
+	r, err := Rank(t.Context(), store, Options{Network: p})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if !slices.ContainsFunc(r.Notes, func(note string) bool {
+		return strings.Contains(note, "held out in training chose the checkpoint")
+	}) {
+		t.Errorf("%q", r.Notes)
+	}
+}
+
+// Of a network whose list of scans is lost nobody knows which labels it has not learnt from: no DSC
+// is told by any.
+func testLost(t *testing.T, dev voxsaw.Device, store *prepared.Store, last string) {
+	gone := checkpoint.Learnt{Lost: "the list is gone"}
+	p := again(t, dev, last, func(d *checkpoint.Description) { d.Learnt = gone })
 	defer p.Close()
 	for _, drawn := range []bool{false, true} {
 		r, err := Rank(t.Context(), store, Options{Drawn: drawn, Network: p})
@@ -317,7 +341,7 @@ func testLost(t *testing.T, dev voxsaw.Device, store *prepared.Store, last strin
 			t.Fatal(err)
 		}
 		if r.estimate != nil || len(r.known) > 0 ||
-			!strings.Contains(r.Notes[0], "lost.safetensors: the list is gone") {
+			!strings.Contains(r.Notes[0], "again.safetensors: the list is gone") {
 			t.Errorf("drawn %v: %d known, %q", drawn, len(r.known), r.Notes)
 		}
 		for _, k := range r.Cases {
