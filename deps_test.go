@@ -20,8 +20,9 @@ const module = "github.com/voxsaw/voxsaw/"
 var mayImport = map[string][]string{
 	"internal/asmtest":    {},
 	"internal/atomicfile": {},
-	"internal/auto": {"internal/config", "internal/folders", "internal/planning", "internal/sliding",
-		"internal/terminal", "internal/train", "internal/triage", "segment", "volume/dataset", "volume/prepared"},
+	"internal/auto": {"internal/checkpoint", "internal/config", "internal/folders", "internal/planning",
+		"internal/sliding", "internal/terminal", "internal/train", "internal/triage", "segment", "volume/dataset",
+		"volume/prepared"},
 	"internal/ballot": {},
 	"internal/fingerprint": {"internal/memory", "internal/numbers", "internal/planning", "volume", "volume/dataset",
 		"volume/prepared"},

@@ -30,6 +30,7 @@ import (
 	"time"
 
 	"github.com/voxsaw/voxsaw/internal/atomicfile"
+	"github.com/voxsaw/voxsaw/internal/checkpoint"
 	"github.com/voxsaw/voxsaw/internal/hint"
 	"github.com/voxsaw/voxsaw/internal/numbers"
 	"github.com/voxsaw/voxsaw/internal/planning"
@@ -658,11 +659,27 @@ func hoursOf(d time.Duration) string {
 	return strconv.FormatFloat(math.Max(math.Floor(d.Hours()*1e5)/1e5, 1e-5), 'g', -1, 64)
 }
 
-// member copies the checkpoint of a finished training into the folder of the model. It is the last
-// one: the best one was chosen by the held-out cases that are to judge it.
+// member copies the checkpoint of a finished training into the folder of the model, after the files
+// that name its cases where these are many. It is the last one: the best one was chosen by the
+// held-out cases that are to judge it.
 func (j *Job) member(ctx context.Context, name string) error {
-	from, to := train.Last(j.at(name)), j.at(modelFolder, name+filepath.Ext(train.Last("")))
-	return j.own(ctx, "model "+name, []string{"cp", from, to}, func() error {
+	lists, err := checkpoint.Lists(j.at(name))
+	if err != nil {
+		return err
+	}
+	for _, file := range lists {
+		if err := j.copied(ctx, name+" "+file, j.at(name, file), file); err != nil {
+			return err
+		}
+	}
+	from := train.Last(j.at(name))
+	return j.copied(ctx, "model "+name, from, name+filepath.Ext(from))
+}
+
+// copied is a stage that copies a file into the folder of the model.
+func (j *Job) copied(ctx context.Context, stage, from, name string) error {
+	to := j.at(modelFolder, name)
+	return j.own(ctx, stage, []string{"cp", from, to}, func() error {
 		in, err := os.Open(from)
 		if err != nil {
 			return err

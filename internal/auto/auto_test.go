@@ -175,6 +175,33 @@ func (v *verbs) work(args []string) {
 	}
 }
 
+// A checkpoint of very many cases has their names beside it, in the folder of the model too.
+func TestNamesOfManyCasesAreCopied(t *testing.T) {
+	store := cases(t, 6)
+	t.Chdir(t.TempDir())
+	const file = "names-0123456789abcdef.txt"
+	v := &verbs{t: t, store: store, steps: planning.Most}
+	v.before = func(args []string) {
+		if args[0] == "finetune" {
+			v.write(filepath.Join(flagOf(args, "--out"), file), "case00\n")
+		}
+	}
+	r, err := v.job("job", quiet).Run(t.Context())
+	if err != nil {
+		t.Fatal(err)
+	}
+	if text, err := os.ReadFile(filepath.Join(r.Model, file)); err != nil || string(text) != "case00\n" {
+		t.Errorf("%q, %v", text, err)
+	}
+	if text, err := os.ReadFile("job/commands.sh"); err != nil ||
+		!strings.Contains(string(text), "\ncp job/fold1/"+file+" job/model/"+file+"\n") {
+		t.Errorf("%v\n%s", err, text)
+	}
+	if members, err := train.Ensemble(r.Model); err != nil || len(members) != 5 {
+		t.Errorf("%q, %v", members, err)
+	}
+}
+
 // cases is a folder of n prepared cases with labels.
 func cases(t *testing.T, n int) string { return casesOf(t, n, n) }
 
