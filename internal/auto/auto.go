@@ -88,8 +88,8 @@ type Job struct {
 	Out   string
 	Scans []string // or one folder of prepared cases
 	Hours float64
-	// Machine are flags for the commands that compute, Labels for the fine-tunings; where there are
-	// none, a job that goes on has those that it was begun with.
+	// Machine are flags for the commands that compute, --name=value, Labels for the fine-tunings. A
+	// job that goes on has those that it was begun with: Machine says which are others now.
 	Machine, Labels []string
 	Modality        string // what the scans are; "": as they say
 	// Command carries out a command of this program. It returns the command's own error.
@@ -502,6 +502,8 @@ func (j *Job) finetune(ctx context.Context, p *plan, data string) (runs []string
 		case j.begun(name): // it goes on as it began
 		case n == 0 && p.Steps() >= planning.Most: // more steps gain nothing
 			within = 0
+		case n > 0 && !slices.Equal(j.state.find(filepath.Base(runs[len(runs)-1])).machine(), j.Machine):
+			// the pace of the last one says nothing of this one's: its steps follow from its hours
 		case n > 0:
 			c, to, err := j.likeFirst(names[0], filepath.Base(runs[len(runs)-1]), within, n < f.Count())
 			if err != nil {

@@ -211,10 +211,13 @@ func (j *Job) open() error {
 		return hint.Addf(fmt.Errorf("the job in %s was begun %s", j.Out, was),
 			"leave --modality out to go on so, or choose another --out")
 	}
-	if len(j.Machine) == 0 {
-		j.Machine = s.Machine
-	} else if !slices.Equal(s.Machine, j.Machine) {
-		j.Say("what has not begun is computed with %s", strings.Join(j.Machine, " "))
+	if j.Machine = overlaid(s.Machine, j.Machine); !slices.Equal(s.Machine, j.Machine) {
+		before := "none"
+		if len(s.Machine) > 0 {
+			before = strings.Join(s.Machine, " ")
+		}
+		j.Say("what has not begun is computed with %s; flags about the machine were %s", strings.Join(j.Machine, " "),
+			before)
 		s.Machine = j.Machine
 	}
 	if here, err := os.Getwd(); err == nil && here != s.From {
@@ -226,6 +229,32 @@ func (j *Job) open() error {
 	}
 	j.state = s
 	return nil
+}
+
+// overlaid are flags, --name=value, with the values that others of the same names have, and with
+// those others that they lack.
+func overlaid(flags, others []string) []string {
+	name := func(flag string) string { return flag[:strings.Index(flag+"=", "=")+1] }
+	all := slices.Clone(flags)
+	for _, flag := range others {
+		n := slices.IndexFunc(all, func(f string) bool { return name(f) == name(flag) })
+		if n < 0 {
+			n, all = len(all), append(all, flag)
+		}
+		all[n] = flag
+	}
+	return all
+}
+
+// machine are the flags about the machine that a training was begun with: all else that has a value
+// has it as a word of its own.
+func (r *record) machine() (flags []string) {
+	for _, word := range r.Command {
+		if strings.HasPrefix(word, "--") && strings.Contains(word, "=") {
+			flags = append(flags, word)
+		}
+	}
+	return flags
 }
 
 // save writes the state, and the commands that are done.
