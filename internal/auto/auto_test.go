@@ -202,6 +202,33 @@ func TestNamesOfManyCasesAreCopied(t *testing.T) {
 	}
 }
 
+// What cannot be written in the midst of a stage, for a minute, does not end the job.
+func TestFailsToWriteForAWhile(t *testing.T) {
+	store := cases(t, 6)
+	t.Chdir(t.TempDir())
+	defer func(usual time.Duration) { often = usual }(often)
+	often = time.Millisecond
+	v := &verbs{t: t, store: store, steps: planning.Most}
+	v.before = func(args []string) {
+		if args[0] != "finetune" {
+			return
+		}
+		err := errors.ErrUnsupported
+		for err != nil { // it is written again meanwhile, perhaps
+			os.Remove("job/commands.sh")
+			err = os.Mkdir("job/commands.sh", 0o755)
+		}
+		time.Sleep(50 * time.Millisecond)
+		if err := os.Remove("job/commands.sh"); err != nil {
+			t.Fatal(err)
+		}
+	}
+	r, err := v.job("job", quiet).Run(t.Context())
+	if err != nil || len(r.Scores) == 0 {
+		t.Errorf("%v, %v", r, err)
+	}
+}
+
 // cases is a folder of n prepared cases with labels.
 func cases(t *testing.T, n int) string { return casesOf(t, n, n) }
 

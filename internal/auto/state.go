@@ -363,7 +363,7 @@ func (j *Job) carryOut(ctx context.Context, name string, as record, do func(begu
 	began := train.Now()
 	counted := j.count(r, before, began)
 	err := do(begun)
-	err = errors.Join(err, counted())
+	counted()
 	if err == nil && again != nil {
 		r.Command, err = again()
 	}
@@ -371,28 +371,31 @@ func (j *Job) carryOut(ctx context.Context, name string, as record, do func(begu
 	return errors.Join(err, j.save())
 }
 
+// often is how often the time of a stage is written down.
+var often = time.Minute
+
 // count writes down every minute how long a stage has taken, so that a crash forgets no more of its
-// time. It ends with the function that it gives.
-func (j *Job) count(r *record, before float64, began time.Time) (end func() error) {
-	stop, done := make(chan struct{}), make(chan error, 1)
+// time. Where that fails a stage goes on: what is saved at its end decides. Counting ends with the
+// function that it gives.
+func (j *Job) count(r *record, before float64, began time.Time) (end func()) {
+	stop, done := make(chan struct{}), make(chan struct{})
 	go func() {
-		tick := time.NewTicker(time.Minute)
+		defer close(done)
+		tick := time.NewTicker(often)
 		defer tick.Stop()
-		var err error
 		for {
 			select {
 			case <-stop:
-				done <- err
 				return
 			case <-tick.C:
 				r.Seconds = before + train.Now().Sub(began).Seconds()
-				err = errors.Join(err, j.save())
+				_ = j.save() // the next one may do
 			}
 		}
 	}()
-	return func() error {
+	return func() {
 		close(stop)
-		return <-done
+		<-done
 	}
 }
 
