@@ -1,9 +1,10 @@
 package unet
 
 import (
+	"bytes"
 	"encoding/json"
 	"fmt"
-	"path"
+	"maps"
 	"slices"
 	"strings"
 
@@ -44,8 +45,11 @@ type arguments struct {
 	} `json:"nonlin_kwargs"`
 }
 
-// classes is where nnU-Net has its networks.
-const classes = "dynamic_network_architectures.architectures.unet."
+// nnU-Net's networks lie in this package, which finds them wherever they are in it.
+const (
+	library = "dynamic_network_architectures."
+	classes = library + "architectures.unet."
+)
 
 // Architecture is the section of the network: [Parse] reads it, and so does nnU-Net. Inputs and
 // classes are not in it.
@@ -95,37 +99,52 @@ const (
 
 // Parse reads the section, or says what of it is not known.
 func Parse(text []byte) (s Settings, err error) {
-	var file architecture
+	var file struct {
+		Class string                     `json:"network_class_name"`
+		Args  map[string]json.RawMessage `json:"arch_kwargs"`
+	}
 	if err := json.Unmarshal(text, &file); err != nil {
 		return s, fmt.Errorf("architecture: %w", err)
 	}
-	a := file.Args
+	// What is left out is false or None, and predictions are without deep supervision anyway.
+	maps.DeleteFunc(file.Args, func(name string, value json.RawMessage) bool {
+		return string(value) == "false" || string(value) == "null" || name == "deep_supervision"
+	})
+	args, err := json.Marshal(file.Args)
+	if err != nil {
+		return s, err
+	}
+	var a arguments
+	if err := Strictly(args, &a); err != nil {
+		return s, fmt.Errorf("arch_kwargs: %w", err)
+	}
 	s.Epsilon, s.Slope = defaultEpsilon, defaultSlope
-	switch class := path.Ext("." + file.Class); class {
-	case ".PlainConvUNet":
-	case ".ResidualEncoderUNet":
+	inside, known := strings.CutPrefix(file.Class, library)
+	switch class := inside[strings.LastIndex(inside, ".")+1:]; {
+	case known && class == "PlainConvUNet":
+	case known && class == "ResidualEncoderUNet":
 		s.Residual = true
 	default:
 		return s, fmt.Errorf(
-			"its network %s is not known, only PlainConvUNet and ResidualEncoderUNet",
-			file.Class,
+			"its network %s is not known, only PlainConvUNet and ResidualEncoderUNet of %s*",
+			file.Class, library,
 		)
 	}
-	s.Flat = strings.HasSuffix(a.Conv, ".Conv2d")
+	s.Flat = ofTorch(a.Conv, "Conv2d")
 	norm := "InstanceNorm3d"
 	if s.Flat {
 		norm = "InstanceNorm2d"
 	}
 	switch {
-	case !s.Flat && !strings.HasSuffix(a.Conv, ".Conv3d"):
+	case !s.Flat && !ofTorch(a.Conv, "Conv3d"):
 		return s, fmt.Errorf("its convolutions are %s, not Conv3d or Conv2d", a.Conv)
-	case !strings.HasSuffix(a.Norm, "."+norm):
+	case !ofTorch(a.Norm, norm):
 		return s, fmt.Errorf("its norm is %q: only %s is known", a.Norm, norm)
 	case a.Dropout != nil:
 		return s, fmt.Errorf("it has dropout (%s)", *a.Dropout)
-	case a.Act != "" && !strings.HasSuffix(a.Act, ".LeakyReLU"):
-		return s, fmt.Errorf("its activation is %s: only LeakyReLU is known", a.Act)
-	case a.NormArgs.Affine != nil && !*a.NormArgs.Affine:
+	case !ofTorch(a.Act, "LeakyReLU"):
+		return s, fmt.Errorf("its activation (nonlin) is %q: only PyTorch's LeakyReLU is known", a.Act)
+	case a.NormArgs.Affine == nil || !*a.NormArgs.Affine: // as PyTorch has it
 		return s, fmt.Errorf("its norms have no weights")
 	case a.Stages < 2 || a.Stages > 16:
 		return s, fmt.Errorf("it has %d stages", a.Stages)
@@ -158,6 +177,25 @@ func Parse(text []byte) (s Settings, err error) {
 		return s, fmt.Errorf("strides: %w", err)
 	}
 	return s, nil
+}
+
+// ofTorch says whether a class is PyTorch's own of a name.
+func ofTorch(class, name string) bool {
+	return strings.HasPrefix(class, "torch.nn.") && strings.HasSuffix(class, "."+name)
+}
+
+// Strictly reads an object of JSON. A key that is not known is an error: it would change what is
+// computed.
+func Strictly(text []byte, into any) error {
+	d := json.NewDecoder(bytes.NewReader(text))
+	d.DisallowUnknownFields()
+	err := d.Decode(into)
+	if err != nil {
+		if name, ok := strings.CutPrefix(err.Error(), "json: unknown field "); ok {
+			return fmt.Errorf("what %s does is not known here", name)
+		}
+	}
+	return err
 }
 
 // each reads a value for each stage: a list, or one number for all.

@@ -46,6 +46,40 @@ func TestArchitecture(t *testing.T) {
 	}
 }
 
+// What would make another network of the same parameters, or nobody knows what, is refused by its
+// name; what says what is so anyway is not.
+func TestStrictArchitecture(t *testing.T) {
+	text := string(thick().Architecture())
+	for _, c := range []struct{ from, to, want string }{
+		{`"conv_bias":true`, `"conv_bias":true,"nonlin_first":true`, `what "nonlin_first" does is not known`},
+		{`"conv_bias":true`, `"conv_bias":true,"stem_channels":8`, "stem_channels"},
+		{`"affine":true`, `"affine":true,"track_running_stats":true`, "track_running_stats"},
+		{`,"affine":true`, ``, "its norms have no weights"},
+		{`"torch.nn.LeakyReLU"`, `null`, `its activation (nonlin) is ""`},
+		{`"torch.nn.LeakyReLU"`, `"torch.nn.ReLU"`, `its activation (nonlin) is "torch.nn.ReLU"`},
+		{`"torch.nn.LeakyReLU"`, `"mylab.LeakyReLU"`, "mylab.LeakyReLU"},
+		{classes + "ResidualEncoderUNet", "mylab.nets.ResidualEncoderUNet", "nets.ResidualEncoderUNet is not known"},
+		{"torch.nn.modules.conv.", "mylab.", "its convolutions are mylab.Conv3d"},
+		{"torch.nn.modules.instancenorm.", "mylab.", `its norm is "mylab.InstanceNorm3d"`},
+
+		{`"conv_bias":true`, `"conv_bias":true,"nonlin_first":false,"stem_channels":null,"deep_supervision":true`, ""},
+		{`"torch.nn.LeakyReLU"`, `"torch.nn.modules.activation.LeakyReLU"`, ""},
+		{classes, "dynamic_network_architectures.architectures.residual_unet.", ""},
+	} {
+		changed := strings.Replace(text, c.from, c.to, 1)
+		if changed == text {
+			t.Fatalf("%s has no %s", text, c.from)
+		}
+		s, err := Parse([]byte(changed))
+		if c.want == "" && (err != nil || !reflect.DeepEqual(s, thick())) {
+			t.Errorf("%s: %+v, %v", c.to, s, err)
+		}
+		if c.want != "" && (err == nil || !strings.Contains(err.Error(), c.want)) {
+			t.Errorf("%s: %v, want %q", c.to, err, c.want)
+		}
+	}
+}
+
 // Settings that are written out make the same network, and nothing but the plans says what it is.
 func TestBackbone(t *testing.T) {
 	n := thick().Network()
