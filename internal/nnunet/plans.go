@@ -27,6 +27,7 @@ type plansFile struct {
 	PlansName      string                                `json:"plans_name"`
 	Forward        []int                                 `json:"transpose_forward"`
 	Reader         string                                `json:"image_reader_writer"`
+	Heads          string                                `json:"label_manager"`
 	Configurations map[string]map[string]json.RawMessage `json:"configurations"`
 	Intensities    map[string]intensities                `json:"foreground_intensity_properties_per_channel"`
 	OldIntensities map[string]intensities                `json:"foreground_intensity_properties_by_modality"`
@@ -40,11 +41,32 @@ type intensities struct {
 	High float64 `json:"percentile_99_5"`
 }
 
-// resampling is how an array is brought to another grid.
+// resampling is how an array is brought to another grid: the arguments of nnU-Net's function.
 type resampling struct {
-	Order    int   `json:"order"`
-	OrderZ   int   `json:"order_z"`
-	Separate *bool `json:"force_separate_z"` // nil: where the spacing is anisotropic
+	Labels    bool    `json:"is_seg"`
+	Order     int     `json:"order"`
+	OrderZ    int     `json:"order_z"`
+	Separate  *bool   `json:"force_separate_z"` // nil: where the spacing is anisotropic
+	Threshold float64 `json:"separate_z_anisotropy_threshold"`
+}
+
+// anisotropic is the ratio of spacings above which nnU-Net resamples an axis apart.
+const anisotropic = 3
+
+// resamplingOf has what nnU-Net's function takes where nothing is said.
+func resamplingOf(order int) resampling {
+	return resampling{Order: order, Separate: new(bool), Threshold: anisotropic}
+}
+
+// UnmarshalJSON implements [json.Unmarshaler].
+func (r *resampling) UnmarshalJSON(text []byte) error {
+	type arguments resampling
+	of := arguments(resamplingOf(3))
+	if err := unet.Strictly(text, &of); err != nil {
+		return fmt.Errorf("of its resampling: %w", ofKind(err))
+	}
+	*r = resampling(of)
+	return nil
 }
 
 // configurationFile is one configuration of plans.json, with what it inherits.
@@ -106,10 +128,12 @@ const (
 	schemeNone    = "NoNormalization"
 )
 
-// nnU-Net's names for what it resamples with, and of its preprocessor.
+// nnU-Net's names for what it resamples with, of its preprocessor, and of what makes labels of
+// heads.
 const (
 	defaultResampling   = "resample_data_or_seg_to_shape"
 	defaultPreprocessor = "DefaultPreprocessor"
+	defaultHeads        = "LabelManager"
 )
 
 // nnU-Net's readers of files: the usual one keeps the file's axes, the other turns them to RAS.
@@ -117,6 +141,9 @@ const (
 	usualReader   = "SimpleITKIO"
 	turningReader = "NibabelIOWithReorient"
 )
+
+// knownReaders are those of nnU-Net that are known; empty: the usual one.
+var knownReaders = []string{"", usualReader, turningReader, "NibabelIO", "Tiff3DIO", "NaturalImage2DIO"}
 
 // readJSON reads a small file of JSON.
 func readJSON(path string, into any) error {
@@ -233,16 +260,21 @@ func readPlan(path, configuration string) (*Plan, error) {
 			c.ResampleProbabilities,
 			defaultResampling,
 		)
-	case strings.Contains(file.Reader, "Reorient") && file.Reader != turningReader:
-		return unsupported(
-			"it reads images by %s, which turns their axes: only readers that do not are known",
-			file.Reader,
-		)
+	case !slices.Contains(knownReaders, file.Reader):
+		return unsupported("it reads images by %s: only %s are known", file.Reader,
+			strings.Join(knownReaders[1:], ", "))
+	case file.Heads != "" && file.Heads != defaultHeads:
+		return unsupported("its label_manager %s is not known, only %s", file.Heads, defaultHeads)
 	}
 	if c.Probabilities.Order > 1 {
 		return unsupported("it resamples probabilities by order %d: 0 and 1 are known", c.Probabilities.Order)
 	}
-	for _, r := range []resampling{c.Data, c.Probabilities} {
+	for n, r := range []resampling{c.Data, c.Probabilities} {
+		if !(r.Threshold > 0) || r.Labels {
+			return unsupported("it does not say how %s are resampled, or as labels: want %s with is_seg false",
+				[]string{"images", "probabilities"}[n],
+				[]string{"resampling_fn_data_kwargs", "resampling_fn_probabilities_kwargs"}[n])
+		}
 		if r.Order != 0 && r.Order != 1 && r.Order != 3 || r.OrderZ != 0 && r.OrderZ != 1 {
 			return unsupported(
 				"it resamples by order %d, and %d across slices: 0, 1 and 3, and 0 and 1, are known",

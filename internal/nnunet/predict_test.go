@@ -397,7 +397,14 @@ func TestRefused(t *testing.T) {
 			"its network dynamic_network_architectures.architectures.unet.Primus is not known"},
 		{plansName, "InstanceNorm3d", "BatchNorm3d", "BatchNorm3d"},
 		{plansName, `"n_stages": 3`, `"n_stages": 4`, "3 values for 4 stages"},
-		{plansName, "SimpleITKIO", "SimpleITKIOWithReorient", "which turns their axes"},
+		{plansName, "SimpleITKIO", "SimpleITKIOWithReorient", "reads images by SimpleITKIOWithReorient"},
+		{plansName, "SimpleITKIO", "MyReader", "reads images by MyReader: only SimpleITKIO, "},
+		{plansName, `"image_reader_writer"`, `"label_manager": "MyHeads", "image_reader_writer"`,
+			"its label_manager MyHeads is not known, only LabelManager"},
+		{plansName, `"is_seg": false`, `"is_seg": true`, "how images are resampled, or as labels"},
+		{plansName, `"order_z": 0`, `"order_z": 0, "mode": "wrap"`, `resampling: what "mode" does is not known here`},
+		{plansName, `"resampling_fn_probabilities_kwargs"`, `"other"`, "want resampling_fn_probabilities_kwargs"},
+
 		{plansName, "DefaultPreprocessor", "CellPreprocessor", "CellPreprocessor"},
 		{datasetName, `"lesion": 2`, `"lesion": 3`, "lesion is 3, where 2 is expected"},
 		{datasetName, `"0": "CT"`, `"0": "CT", "1": "PET"`, "it has 2 channels, and the plans 1"},
@@ -431,6 +438,26 @@ func TestRefused(t *testing.T) {
 	}
 	if _, err := Open(t.TempDir(), nil); err == nil || !strings.Contains(err.Error(), "has no folder fold_0") {
 		t.Error(err)
+	}
+}
+
+// Arguments of resampling that plans leave out are those of nnU-Net's function.
+func TestResamplingDefaults(t *testing.T) {
+	for text, want := range map[string]resampling{
+		`{}`: {Order: 3, Separate: new(bool), Threshold: 3},
+		`{"is_seg": false, "order": 1, "order_z": 1, "force_separate_z": null}`: {Order: 1, OrderZ: 1, Threshold: 3},
+		`{"separate_z_anisotropy_threshold": 1.5, "force_separate_z": null}`:    {Order: 3, Threshold: 1.5},
+	} {
+		var got resampling
+		if err := json.Unmarshal([]byte(text), &got); err != nil || !reflect.DeepEqual(got, want) {
+			t.Errorf("%s: %+v, %v", text, got, err)
+		}
+	}
+	spacing, other := [3]float64{5, 2, 2}, [3]float64{2, 2, 2}
+	for threshold, want := range map[float64]int{2.4: 0, 2.5: -1} {
+		if _, axis := (resampling{Threshold: threshold}).orders(spacing, other); axis != want {
+			t.Errorf("threshold %v: axis %d, want %d", threshold, axis, want)
+		}
 	}
 }
 

@@ -157,9 +157,10 @@ func clip(x view[float64], low, high float64) {
 	}
 }
 
-// coarseAxis is the axis that is resampled apart, as slices thicker than three times their pixels
-// are; -1: none. One of the two grids decides, the present one first.
-func coarseAxis(spacing, other [3]float64, force *bool) int {
+// coarseAxis is the axis that is resampled apart, as slices are that are thicker than their pixels
+// by more than a ratio, the threshold; -1: none. One of the two grids decides, the present one
+// first.
+func coarseAxis(spacing, other [3]float64, force *bool, threshold float64) int {
 	grids := [][3]float64{spacing, other}
 	if force != nil {
 		if !*force {
@@ -169,7 +170,7 @@ func coarseAxis(spacing, other [3]float64, force *bool) int {
 	}
 	for _, s := range grids {
 		most := max(s[0], s[1], s[2])
-		if force == nil && !(most/min(s[0], s[1], s[2]) > 3) {
+		if force == nil && !(most/min(s[0], s[1], s[2]) > threshold) {
 			continue
 		}
 		axis := -1
@@ -189,7 +190,7 @@ func coarseAxis(spacing, other [3]float64, force *bool) int {
 // orders are the orders of interpolation along each axis between grids of two spacings, and the
 // axis that is resampled apart.
 func (r resampling) orders(spacing, other [3]float64) (orders [3]int, coarse int) {
-	coarse = coarseAxis(spacing, other, r.Separate)
+	coarse = coarseAxis(spacing, other, r.Separate, r.Threshold)
 	for a := range orders {
 		orders[a] = r.Order
 		if a == coarse {

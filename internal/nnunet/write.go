@@ -44,8 +44,7 @@ func PlanLike(how volume.Preparation, crop [3]int, network unet.Settings) (p *Pl
 		return nil, nil, err
 	}
 	p = &Plan{Name: "nnUNetPlans", Configuration: defaultConfiguration, Network: network,
-		data:          resampling{Order: 3, Separate: new(bool)},
-		probabilities: resampling{Order: 1, Separate: new(bool)}}
+		data: resamplingOf(3), probabilities: resamplingOf(1)}
 	if how.Interpolation == "linear" {
 		p.data.Order = 1
 	}
@@ -137,7 +136,7 @@ func (p *Plan) plansText() ([]byte, error) {
 	for a, from := range p.Forward {
 		backward[from] = a
 	}
-	how := func(r resampling, labels bool) map[string]any {
+	how := func(r resampling, labels bool) map[string]any { // of nnU-Net's own threshold
 		return map[string]any{"is_seg": labels, "order": r.Order, "order_z": r.OrderZ, "force_separate_z": r.Separate}
 	}
 	reader := usualReader
@@ -146,7 +145,7 @@ func (p *Plan) plansText() ([]byte, error) {
 	}
 	return json.MarshalIndent(map[string]any{
 		"dataset_name": p.Dataset, "plans_name": p.Name, "image_reader_writer": reader,
-		"transpose_forward": p.Forward, "transpose_backward": backward, "label_manager": "LabelManager",
+		"transpose_forward": p.Forward, "transpose_backward": backward, "label_manager": defaultHeads,
 		"foreground_intensity_properties_per_channel": stats,
 		"configurations": map[string]any{p.Configuration: map[string]any{
 			"data_identifier": p.Name + "_" + p.Configuration, "preprocessor_name": defaultPreprocessor,
