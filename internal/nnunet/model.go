@@ -22,6 +22,7 @@ import (
 	"io/fs"
 	"os"
 	"path/filepath"
+	"regexp"
 	"slices"
 	"strconv"
 	"strings"
@@ -41,6 +42,13 @@ const (
 
 // checkpointNames are what a fold's checkpoint may be called, the first that is there is taken.
 var checkpointNames = []string{"checkpoint_final.pth", "checkpoint_best.pth"}
+
+// shippedTrainer are the names of trainers of nnU-Net and TotalSegmentator, all of which make the
+// network that the plans say.
+var shippedTrainer = regexp.MustCompile(`^(nnUNet_?|PretrainedT|DynamicPretrainedT)(T?rainer)` +
+	`(_?(\d+epochs?|\d+ep|BS8|NoMirroring|nomirroring|onlyMirror01|DA5|(DASeg|DA|Seg)?[oO]rd0|NoDA|noDummy2DDA|` +
+	`NoDeepSupervision|(CE|Dice|DiceCE|Topk10|DiceTopK10)Loss(LS01)?|noSmooth|(Vanilla)?(Adam|Adan|adam)|\den\d|` +
+	`CosAnneal|warmup|smallerlr|probabilisticOversampling|\d{3}|Benchmark|noDataLoading|MOSAIC|1k|QuarterLR))*_?$`)
 
 // Model is a folder of nnUNet_results: TRAINER__PLANS__CONFIGURATION.
 type Model struct {
@@ -240,6 +248,10 @@ func (m *Model) describe(file *pytorch.File) (configuration string, err error) {
 		}
 	}
 	m.Trainer, _ = root.Get("trainer_name").(string)
+	if strings.Contains(m.Trainer, "Primus") { // whose plans say a network that it does not make
+		return "", &volume.UnsupportedError{Path: path, Problem: fmt.Sprintf("its network is a Primus, by trainer %s: "+
+			"only PlainConvUNet and ResidualEncoderUNet are known", safetext.Text(m.Trainer))}
+	}
 	args, _ := root.Get("init_args").(*pytorch.Dict)
 	if configuration, _ = args.Get("configuration").(string); configuration == "" {
 		return "", &volume.FormatError{Path: path, Problem: "it does not say of which configuration it is"}

@@ -10,8 +10,10 @@ import (
 	"strings"
 
 	"github.com/voxsaw/voxsaw/internal/device"
+	"github.com/voxsaw/voxsaw/internal/hint"
 	"github.com/voxsaw/voxsaw/internal/nn"
 	"github.com/voxsaw/voxsaw/internal/numbers"
+	"github.com/voxsaw/voxsaw/internal/pytorch"
 	"github.com/voxsaw/voxsaw/internal/safetext"
 	"github.com/voxsaw/voxsaw/volume"
 )
@@ -173,11 +175,13 @@ func (p *Predictor) load() error {
 			}
 		}
 		if len(missing) > 0 {
-			return fmt.Errorf(
-				"%s has not all weights that the plans ask for: %s are missing",
-				path,
-				safetext.List(missing),
-			)
+			return fmt.Errorf("%s, of trainer %s, has not all weights that the plans ask for: %s are missing", path,
+				safetext.Text(p.Trainer), safetext.List(missing))
+		}
+		if more := p.more(found); len(more) > 0 {
+			return hint.Addf(&volume.UnsupportedError{Path: path, Problem: fmt.Sprintf("trainer %s made another "+
+				"network than plans.json says: it has the weights %s, too", safetext.Text(p.Trainer),
+				safetext.List(more))}, "predict with nnU-Net, where that trainer is installed")
 		}
 		p.members = append(p.members, member)
 	}
@@ -185,6 +189,18 @@ func (p *Predictor) load() error {
 		defer func() { p.members[0] = nil }()
 	}
 	return p.use(0)
+}
+
+// more are the weights that a checkpoint has and the network has not, but for the heads of coarser
+// stages, which training alone looks at.
+func (p *Predictor) more(found map[string]*pytorch.Tensor) (names []string) {
+	for name := range found {
+		if !IsHead(name) && !slices.Contains(p.params.Names(), name) {
+			names = append(names, name)
+		}
+	}
+	slices.Sort(names)
+	return names
 }
 
 // use puts the weights of a fold in place.
@@ -423,6 +439,11 @@ func (p *Predictor) Notes() []string {
 		fmt.Sprintf("nnU-Net's %s of %s, %s: a %s with %s for %s; everything else is background",
 			p.Configuration, p.Dataset, p.Trainer, p.Network.Describe(), what, safetext.List(found)),
 		fmt.Sprintf("predicted as nnU-Net does: %s, %s, %s", folds+safetext.List(p.Folds), windows, mirrored),
+	}
+	if !shippedTrainer.MatchString(p.Trainer) {
+		notes = append(notes, fmt.Sprintf("WARNING: trainer %s is none of nnU-Net's own: where it makes another "+
+			"network than plans.json says, such as of another activation, these label maps are wrong. Compare a few "+
+			"with nnUNetv2_predict's", safetext.Text(p.Trainer)))
 	}
 	notes = append(notes, p.componentNotes()...)
 	for n, path := range p.checkpoints {

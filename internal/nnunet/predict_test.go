@@ -13,6 +13,7 @@ import (
 	"testing"
 
 	"github.com/voxsaw/voxsaw/internal/device/cpu"
+	"github.com/voxsaw/voxsaw/internal/pytorch"
 	"github.com/voxsaw/voxsaw/volume"
 	"github.com/voxsaw/voxsaw/volume/nifti"
 )
@@ -458,6 +459,61 @@ func TestResamplingDefaults(t *testing.T) {
 		if _, axis := (resampling{Threshold: threshold}).orders(spacing, other); axis != want {
 			t.Errorf("threshold %v: axis %d, want %d", threshold, axis, want)
 		}
+	}
+}
+
+// A trainer of somebody's own may make another network than the plans say. Where that has further
+// weights, or is a Primus, it is refused, and else the trainer is named.
+func TestTrainers(t *testing.T) {
+	golden := filepath.Join("..", "..", "testdata", "nnunet", "thick")
+	p, m := predictor(t, golden)
+	open := func(trainer string, more ...string) (notes string, err error) {
+		path := filepath.Join(copied(t, golden), "fold_0", checkpointNames[0])
+		weights := tensors(p.params, func(string) bool { return true })
+		for _, name := range more {
+			weights = append(weights, pytorch.Item{Key: name, Value: &pytorch.Numbers{Shape: []int{1},
+				Values: func() ([]float32, error) { return []float32{1}, nil }}})
+		}
+		if err := save(path, pytorch.Dictionary{{Key: "network_weights", Value: weights},
+			{Key: "trainer_name", Value: trainer},
+			{Key: "init_args", Value: pytorch.Dictionary{{Key: "configuration", Value: m.Configuration}}},
+		}); err != nil {
+			t.Fatal(err)
+		}
+		m, err := Open(path, nil)
+		if err != nil {
+			return "", err
+		}
+		p, err := NewPredictor(p.dev, m, Options{})
+		if err != nil {
+			return "", err
+		}
+		defer p.Close()
+		return strings.Join(p.Notes(), "\n"), nil
+	}
+	for _, trainer := range []string{"nnUNetTrainer", "nnUNetTrainer_DASegOrd0_NoMirroring",
+		"nnUNetTrainer_4000epochs_NoMirroring", "nnUNetTrainer_onlyMirror01_1500ep", "nnUNetTrainerDA5Segord0",
+		"nnUNetTrainerDiceCELoss_noSmooth", "nnUNetTrainerTopk10LossLS01", "nnUNetTrainerVanillaAdam3en4",
+		"nnUNetTrainer_probabilisticOversampling_033", "nnUNetTrainer_MOSAIC_1k_QuarterLR_NoMirroring",
+		"nnUNetTrainerBenchmark_5epochs_noDataLoading", "nnUNet_Trainer_BS8",
+		"PretrainedTrainer_adam_150ep_nomirroring", "nnUNetTrainerAdanCosAnneal"} {
+		notes, err := open(trainer, "decoder.seg_layers.9.bias")
+		if err != nil || strings.Contains(notes, "WARNING") {
+			t.Errorf("%s: %v, %s", trainer, err, notes)
+		}
+	}
+	if notes, err := open("nnUNetTrainerMish"); err != nil ||
+		!strings.Contains(notes, "WARNING: trainer nnUNetTrainerMish is none of nnU-Net's own") {
+		t.Errorf("%v, %s", err, notes)
+	}
+	if _, err := open("nnUNetTrainerSE", "encoder.stem.squeeze.weight"); err == nil || !strings.Contains(err.Error(),
+		"trainer nnUNetTrainerSE made another network than plans.json says: it has the weights "+
+			"encoder.stem.squeeze.weight, too") {
+		t.Error(err)
+	}
+	if _, err := open("nnUNet_Primus_M_Trainer"); err == nil ||
+		!strings.Contains(err.Error(), "its network is a Primus, by trainer nnUNet_Primus_M_Trainer") {
+		t.Error(err)
 	}
 }
 
