@@ -26,8 +26,9 @@ import (
 )
 
 type convertOptions struct {
-	To  string `yaml:"to" help:"what the weights are for" oneof:"monai nnunet nnunet-pretrained"`
-	Out string `yaml:"out" help:"file to write; nnunet: folder to write"`
+	To   string `yaml:"to" help:"what the weights are for" oneof:"monai nnunet nnunet-pretrained"`
+	Out  string `yaml:"out" help:"file to write; nnunet: folder to write"`
+	Fold int    `yaml:"fold" help:"nnunet: which fold_N of the folder; further folds go beside those of the same plans and labels"`
 }
 
 // What weights are converted to.
@@ -67,8 +68,15 @@ nnunet-pretrained: one file of such a network, pretrained or fine-tuned, for nnU
 			if err := checkConvertOut(path, o.Out); err != nil {
 				return err
 			}
+			if o.Fold < 0 || o.Fold > 0 && o.To != toNNUNet {
+				return withHint(usagef("--fold %d with --to %s", o.Fold, o.To),
+					"--fold is for --to nnunet, a number from 0 on")
+			}
 			write := map[string]func(*cobra.Command, string, string) error{
-				toMONAI: convertToMONAI, toNNUNet: convertToNNUNet, toPretrained: convertToPretrained,
+				toMONAI: convertToMONAI, toPretrained: convertToPretrained,
+				toNNUNet: func(cmd *cobra.Command, path, out string) error {
+					return convertToNNUNet(cmd, path, out, o.Fold)
+				},
 			}[o.To]
 			if err := write(cmd, path, o.Out); err != nil {
 				return err
@@ -144,10 +152,7 @@ func loadPlanned(dev device.Device, path string, s unet.Settings, wanted func(na
 	return params, loaded.Missing, nil
 }
 
-// results are the files of a model of nnU-Net.
-var results = outdir.Owner{Name: "voxsaw convert", Files: nnunet.ResultFiles()}
-
-func convertToNNUNet(cmd *cobra.Command, path, out string) error {
+func convertToNNUNet(cmd *cobra.Command, path, out string, fold int) error {
 	d, err := checkpoint.ReadKind(path, "nnU-Net predicts with a whole network, as voxsaw finetune makes it; "+
 		"--to "+toPretrained+" is for others", checkpoint.Segmentation)
 	if err != nil {
@@ -166,7 +171,8 @@ func convertToNNUNet(cmd *cobra.Command, path, out string) error {
 		return withHint(fmt.Errorf("%s: %w", path, err),
 			"voxsaw prepare --plans plans.json prepares scans as nnU-Net does: train on such ones")
 	}
-	r := nnunet.Results{Plan: plan, Labels: c.Names, Channels: how.ChannelNames(), Cases: len(d.TrainedOn)}
+	r := nnunet.Results{Plan: plan, Labels: c.Names, Channels: how.ChannelNames(), Cases: len(d.TrainedOn),
+		Fold: fold}
 	if how.Channels == "" {
 		r.Channels = []string{how.ModalityName()}
 	}
@@ -182,7 +188,7 @@ func convertToNNUNet(cmd *cobra.Command, path, out string) error {
 		return err
 	}
 	defer r.Params.Close()
-	release, err := results.Hold(out)
+	release, err := outdir.Owner{Name: "voxsaw convert", Files: r.Files()}.Hold(out)
 	if err != nil {
 		return err
 	}
@@ -204,8 +210,8 @@ func convertToNNUNet(cmd *cobra.Command, path, out string) error {
 	say(stderr, "WARNING: nnU-Net's label maps have other borders than those of voxsaw predict with the "+
 		"checkpoint: it averages logits, and resamples in its own way; voxsaw predict --checkpoint %s makes the "+
 		"label maps of nnU-Net, to see them first", hint.Word(out))
-	say(stderr, "nnUNetv2_predict_from_modelfolder -m %s -f 0 predicts with it; nnUNetv2_predict, where its folder "+
-		"is nnUNet_results/DatasetXXX_NAME/nnUNetTrainer__PLANS__CONFIGURATION", out)
+	say(stderr, "nnUNetv2_predict_from_modelfolder -m %s -f %d predicts with it; nnUNetv2_predict, where its folder "+
+		"is nnUNet_results/DatasetXXX_NAME/nnUNetTrainer__PLANS__CONFIGURATION", out, fold)
 	return nil
 }
 

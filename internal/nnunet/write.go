@@ -3,15 +3,20 @@ package nnunet
 import (
 	"cmp"
 	"encoding/json"
+	"errors"
 	"fmt"
 	"io"
+	"io/fs"
+	"os"
 	"path/filepath"
+	"reflect"
 	"slices"
 	"strconv"
 	"strings"
 
 	"github.com/voxsaw/voxsaw/internal/atomicfile"
 	"github.com/voxsaw/voxsaw/internal/device"
+	"github.com/voxsaw/voxsaw/internal/hint"
 	"github.com/voxsaw/voxsaw/internal/nn"
 	"github.com/voxsaw/voxsaw/internal/pytorch"
 	"github.com/voxsaw/voxsaw/internal/unet"
@@ -184,14 +189,16 @@ type Results struct {
 	Labels   []string   // of the classes behind the background
 	Channels []string
 	Cases    int // that were trained on
+	Fold     int // as which it is written
 }
 
-// ResultFiles are the files and folders that [Results.Write] makes.
-func ResultFiles() []string { return []string{datasetName, plansName, writtenFold} }
+// Files are the files and folders that [Results.Write] makes.
+func (r Results) Files() []string { return []string{datasetName, plansName, r.fold()} }
 
-const writtenFold = "fold_0"
+func (r Results) fold() string { return fmt.Sprintf("fold_%d", r.Fold) }
 
-// Write makes the files of a model in a folder, plans.json last: without it there is no model. A
+// Write makes the files of a model in a folder, plans.json last: without it there is no model. To a
+// model that is there it adds the fold, which must have the plans and labels of the others. A
 // folder that is called TRAINER__PLANS__CONFIGURATION says what the plans and the configuration are
 // called, and the one that it lies in the data set.
 func (r Results) Write(folder string) error {
@@ -212,10 +219,11 @@ func (r Results) Write(folder string) error {
 	if err != nil {
 		return err
 	}
-	if err := atomicfile.Remove(filepath.Join(folder, plansName)); err != nil {
+	there, err := r.beside(folder, plans, dataset)
+	if err != nil {
 		return err
 	}
-	fold := filepath.Join(folder, writtenFold)
+	fold := filepath.Join(folder, r.fold())
 	if err := atomicfile.MakeFolder(fold); err != nil {
 		return err
 	}
@@ -223,16 +231,49 @@ func (r Results) Write(folder string) error {
 		{Key: "network_weights", Value: tensors(r.Params, func(string) bool { return true })},
 		{Key: "trainer_name", Value: "nnUNetTrainer"},
 		{Key: "init_args", Value: pytorch.Dictionary{{Key: "configuration", Value: plan.Configuration},
-			{Key: "fold", Value: 0}}},
+			{Key: "fold", Value: r.Fold}}},
 		{Key: "inference_allowed_mirroring_axes", Value: nil},
 	})
-	if err != nil {
+	if err != nil || there {
 		return err
 	}
 	if err := atomicfile.WriteBytes(filepath.Join(folder, datasetName), dataset); err != nil {
 		return err
 	}
 	return atomicfile.WriteBytes(filepath.Join(folder, plansName), plans)
+}
+
+// beside says whether a model is there to which the fold can be added.
+func (r Results) beside(folder string, plans, dataset []byte) (there bool, err error) {
+	switch _, err := os.Stat(filepath.Join(folder, plansName)); {
+	case errors.Is(err, fs.ErrNotExist):
+		return false, nil
+	case err != nil:
+		return false, err
+	}
+	for _, f := range []struct {
+		name string
+		text []byte
+	}{{plansName, plans}, {datasetName, dataset}} {
+		path := filepath.Join(folder, f.name)
+		var was, is map[string]any
+		if err := errors.Join(readJSON(path, &was), json.Unmarshal(f.text, &is)); err != nil {
+			return true, err
+		}
+		delete(was, "numTraining") // which may differ by a case
+		delete(is, "numTraining")
+		if !reflect.DeepEqual(was, is) {
+			return true, hint.Addf(fmt.Errorf("%s is of another network, preparation or labels than fold %d, which it "+
+				"would be read for, too", path, r.Fold), "choose another folder")
+		}
+	}
+	path := filepath.Join(folder, r.fold(), checkpointNames[0])
+	if _, err := os.Stat(path); err == nil {
+		return true, hint.Addf(fmt.Errorf("%s is there already, and would be written over", path),
+			"--fold N writes another network of the same cross-validation beside it; else choose another folder, "+
+				"or remove this one")
+	}
+	return true, nil
 }
 
 // A Pretrained is weights to start nnU-Net's training from.

@@ -71,11 +71,32 @@ func TestWrite(t *testing.T) {
 	if !reflect.DeepEqual(again.Plan, &want) || !reflect.DeepEqual(again.Labels, m.Labels) || again.Mirror != nil {
 		t.Errorf("%+v, %+v\nwant %+v, %+v", again.Plan, again.Labels, &want, m.Labels)
 	}
+	if err := r.Write(folder); err == nil || !strings.Contains(err.Error(), "checkpoint_final.pth is there already") {
+		t.Errorf("written twice: %v", err)
+	}
+	next := r
+	next.Fold, next.Cases = 1, 7
+	if err := next.Write(folder); err != nil {
+		t.Fatal(err)
+	}
+	if both, err := Open(folder, nil); err != nil || !slices.Equal(both.Folds, []string{"0", "1"}) {
+		t.Errorf("two folds: %+v, %v", both, err)
+	}
+	next.Fold, next.Labels = 2, []string{"other", "labels"}
+	if err := next.Write(folder); err == nil || !strings.Contains(err.Error(), "dataset.json is of another network") {
+		t.Errorf("other labels: %v", err)
+	}
+	plan := *r.Plan
+	plan.Spacing[0]++
+	next.Plan = &plan
+	if err := next.Write(folder); err == nil || !strings.Contains(err.Error(), "plans.json is of another network") {
+		t.Errorf("another spacing: %v", err)
+	}
 	theirs, err := predictedBy(t, m.First(), Options{NoMirroring: true}, scan)
 	if err != nil {
 		t.Fatal(err)
 	}
-	ours, err := predictedBy(t, folder, Options{}, scan)
+	ours, err := predictedBy(t, again.First(), Options{}, scan)
 	if err != nil {
 		t.Fatal(err)
 	}
