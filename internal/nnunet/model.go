@@ -28,6 +28,7 @@ import (
 	"strings"
 
 	"github.com/voxsaw/voxsaw/internal/folders"
+	"github.com/voxsaw/voxsaw/internal/hint"
 	"github.com/voxsaw/voxsaw/internal/pytorch"
 	"github.com/voxsaw/voxsaw/internal/safetext"
 	"github.com/voxsaw/voxsaw/internal/unet"
@@ -60,6 +61,7 @@ type Model struct {
 
 	Trainer     string
 	checkpoints []string
+	unfinished  error // why folds that nobody has chosen do not vote together; nil: they do
 }
 
 // Digest identifies a model: its checkpoints, plans and labels.
@@ -115,7 +117,7 @@ func Near(path string) []string {
 
 // Open reads what a model says about itself. path is its folder, or one checkpoint in it. folds
 // choose among the checkpoints of a folder; none: all of its cross-validation, or fold_all where
-// there is no other.
+// there is no other. Then [NewPredictor] refuses folds of which some were trained to the end alone.
 func Open(path string, folds []string) (*Model, error) {
 	m := &Model{Folder: path}
 	info, err := os.Stat(path)
@@ -196,7 +198,8 @@ func (m *Model) find(folds []string) error {
 			there = append(there, fold)
 		}
 	}
-	if len(folds) == 0 {
+	chosen := len(folds) > 0
+	if !chosen {
 		for _, fold := range there {
 			if _, err := strconv.Atoi(fold); err == nil {
 				folds = append(folds, fold)
@@ -223,6 +226,19 @@ func (m *Model) find(folds []string) error {
 			return err
 		}
 		m.Folds, m.checkpoints = append(m.Folds, fold), append(m.checkpoints, path)
+	}
+	var ended, others []string
+	for n, path := range m.checkpoints {
+		if filepath.Base(path) == checkpointNames[0] {
+			ended = append(ended, m.Folds[n])
+		} else {
+			others = append(others, m.Folds[n])
+		}
+	}
+	if !chosen && len(ended) > 0 && len(others) > 0 {
+		m.unfinished = hint.Addf(fmt.Errorf("%s: the training of fold %s has not ended, as that of others has: it "+
+			"has %s alone", m.Folder, safetext.List(others), checkpointNames[1]),
+			"--folds %s leaves it out; who names it in --folds takes it as it is", strings.Join(ended, ","))
 	}
 	return nil
 }

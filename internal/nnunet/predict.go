@@ -60,6 +60,9 @@ type Options struct {
 
 // NewPredictor makes the network of a model and loads its weights.
 func NewPredictor(dev device.Device, m *Model, o Options) (*Predictor, error) {
+	if m.unfinished != nil {
+		return nil, m.unfinished
+	}
 	p := &Predictor{Model: m, mirror: mirrorSets(m.Mirror), memory: o.Memory, step: cmp.Or(o.Step, 0.5),
 		dev: dev, options: o}
 	if o.NoMirroring {

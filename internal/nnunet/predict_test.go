@@ -462,6 +462,53 @@ func TestResamplingDefaults(t *testing.T) {
 	}
 }
 
+// A fold that still trains does not vote beside those that have ended, unless it is named; where
+// none has, all do.
+func TestUnfinishedFold(t *testing.T) {
+	folder := copied(t, filepath.Join("..", "..", "testdata", "nnunet", "thick"))
+	open := func(folds ...string) (string, error) {
+		m, err := Open(folder, folds)
+		if err != nil {
+			return "", err
+		}
+		dev, err := cpu.New(cpu.Options{})
+		if err != nil {
+			t.Fatal(err)
+		}
+		defer dev.Close()
+		p, err := NewPredictor(dev, m, Options{})
+		if err != nil {
+			return "", err
+		}
+		defer p.Close()
+		return strings.Join(p.Notes(), "\n"), nil
+	}
+	early := func(fold string) {
+		at := filepath.Join(folder, fold)
+		if err := os.Rename(filepath.Join(at, checkpointNames[0]), filepath.Join(at, checkpointNames[1])); err != nil {
+			t.Fatal(err)
+		}
+	}
+	early("fold_1")
+	_, err := open()
+	advised := interface{ Advice() string }(nil)
+	if err == nil || !strings.Contains(err.Error(), "the training of fold 1 has not ended") ||
+		!errors.As(err, &advised) || !strings.HasPrefix(advised.Advice(), "--folds 0 leaves it out") {
+		t.Error(err)
+	}
+	const note = "fold 1: checkpoint_best.pth is taken"
+	if notes, err := open("0", "1"); err != nil || !strings.Contains(notes, note) {
+		t.Errorf("%v, %s", err, notes)
+	}
+	if notes, err := open("0"); err != nil || strings.Contains(notes, note) {
+		t.Errorf("%v, %s", err, notes)
+	}
+	early("fold_0")
+	if notes, err := open(); err != nil || !strings.Contains(notes, note) {
+		t.Errorf("%v, %s", err, notes)
+	}
+}
+
 // A trainer of somebody's own may make another network than the plans say. Where that has further
 // weights, or is a Primus, it is refused, and else the trainer is named.
 func TestTrainers(t *testing.T) {
