@@ -11,9 +11,9 @@ if ! command -v mpirun.openmpi >/dev/null || ! command -v mpiexec.mpich >/dev/nu
   apt-get update -q
   DEBIAN_FRONTEND=noninteractive apt-get install -y -q --no-install-recommends openmpi-bin mpich iproute2
 fi
-export CGO_ENABLED=1
-go test -json -count=1 -vet=off -tags mpi -race ./internal/mpi | go run ./scripts/skips
+export CGO_ENABLED=1 # net and os/user in Go alone, so that most packages are those of a build without cgo
+go test -json -count=1 -vet=off -tags mpi,netgo,osusergo -race ./internal/mpi | go run ./scripts/skips
 CGO_ENABLED=0 go test -json -count=1 -vet=off -tags mpi -run '^TestMPI$' ./cli/tests/devices | go run ./scripts/skips
 CGO_CFLAGS=$(python3 scripts/cuda-toolchain.py --cflags)
 export CGO_CFLAGS
-go test -json -count=1 -vet=off -tags gpu,mpi -run '^TestPeersGPU$' ./cli/tests/devices | go run ./scripts/skips
+go test -json -count=1 -vet=off -tags gpu,mpi,netgo,osusergo -run '^TestPeersGPU$' ./cli/tests/devices | go run ./scripts/skips
