@@ -57,8 +57,7 @@ func (o *deviceOptions) choose(dev voxsaw.Device, choices map[string]string) err
 		return nil
 	}
 	taken := o.Choices
-	switch {
-	case o.Tuning != "":
+	if o.Tuning != "" {
 		file, err := tuning.Load(o.Tuning, chooser.MeasuredOn())
 		if err != nil {
 			command := "voxsaw tune --out FILE"
@@ -66,12 +65,6 @@ func (o *deviceOptions) choose(dev voxsaw.Device, choices map[string]string) err
 				command = "voxsaw tune --device cuda --out FILE"
 			}
 			return withHint(err, "measure here: %s", command)
-		}
-		taken = file.Choices
-	case o.Device == "cuda":
-		file, _, err := tuning.Shipped(chooser.MeasuredOn())
-		if err != nil {
-			return err
 		}
 		taken = file.Choices
 	}

@@ -110,7 +110,6 @@ func finetune(ctx context.Context, dev voxsaw.Device, c Config, of sample.Data, 
 		Identity: train.Identity{
 			Kind: checkpoint.Segmentation, Settings: settings, TrainedOn: data.Train, ValidatedOn: data.Validate,
 			Unlabelled: data.Unlabelled, Init: init, Fingerprint: data.Store.Fingerprint(), Learnt: learnt,
-			Rules: rules,
 		},
 		Options: c.Train, Groups: c.groups(), ByShare: c.byShare(), Idle: c.Idle(),
 		Open: func() (notes []string, err error) {
@@ -129,9 +128,6 @@ func finetune(ctx context.Context, dev voxsaw.Device, c Config, of sample.Data, 
 	summary, err = job.Run(ctx, dev, o, group)
 	return summary, loaded, err
 }
-
-// rules name ways in which other versions learn and score, for the record of a run.
-var rules = []string{"a class is undrawn where one of its labels is"}
 
 // EstimateMemory is the memory that [Finetune] would need, and trains nothing.
 func EstimateMemory(ctx context.Context, dev voxsaw.Device, c Config, data sample.Data,

@@ -101,9 +101,6 @@ func (m *Model) Shape(name string) []int { return m.params.Shape(name) }
 // Weights are the values of a parameter or state, row-major.
 func (m *Model) Weights(name string) ([]float32, error) { return m.params.Read(name) }
 
-// SetWeights sets the values of a parameter or state, row-major.
-func (m *Model) SetWeights(name string, values []float32) error { return m.params.Write(name, values) }
-
 // Logits are those of an image: (Classes, K, J, I), row-major.
 func (m *Model) Logits(image []float32) ([]float32, error) {
 	if err := m.run(image); err != nil {

@@ -7,8 +7,6 @@ import (
 	"strings"
 
 	"github.com/spf13/pflag"
-
-	"github.com/voxsaw/voxsaw/internal/smallfile"
 )
 
 // FileFlag is the flag that names the YAML file.
@@ -86,12 +84,8 @@ func TryRead(flags *pflag.FlagSet, command, path string) error {
 // Keys lists the keys of a YAML file, without those in its sections. A file that cannot be read has
 // none.
 func Keys(path string) (keys []string) {
-	data, err := smallfile.Read(path, maxSize)
-	if err != nil {
-		return nil
-	}
-	node, err := document(path, data)
-	if err != nil || node == nil {
+	node := root(path)
+	if node == nil {
 		return nil
 	}
 	values, _, err := reader{file: path}.entries(node, "")

@@ -192,16 +192,7 @@ func (s Section) find(key string) ast.Node {
 	if err != nil || node == nil {
 		return nil
 	}
-	values, _, err := reader{file: "section"}.entries(node, "")
-	if err != nil {
-		return nil
-	}
-	for _, e := range values {
-		if e.Key.GetToken().Value == key {
-			return e.Value
-		}
-	}
-	return nil
+	return find(node, key)
 }
 
 // section keeps a mapping as canonical text.

@@ -112,12 +112,8 @@ func Part(name string, data []byte, path string, cfg any) error {
 // Gives tells whether a file that a command reads as its settings has a key, such as train.steps.
 // A file that cannot be read has none.
 func Gives(path, command, key string) bool {
-	data, err := smallfile.Read(path, maxSize)
-	if err != nil {
-		return false
-	}
-	node, err := document(path, data)
-	if err != nil || node == nil {
+	node := root(path)
+	if node == nil {
 		return false
 	}
 	if command != "" && find(node, PlanKey) != nil {
@@ -129,6 +125,16 @@ func Gives(path, command, key string) bool {
 		}
 	}
 	return true
+}
+
+// root is what a file holds; nil where it is empty or cannot be read.
+func root(path string) ast.Node {
+	data, err := smallfile.Read(path, maxSize)
+	if err != nil {
+		return nil
+	}
+	node, _ := document(path, data)
+	return node
 }
 
 // document parses the only document of a file; nil where the file is empty. The mark that editors

@@ -52,7 +52,6 @@ func (o add) kernel(dev device.Device) (device.Kernel, error) {
 	return dev.Add(elementwise(o.t))
 }
 func (o add) overwrites() []exec.Over                                { return []exec.Over{{Out: 0, In: 0}} }
-func (o add) String() string                                         { return "add " + shapeString(o.t.Shape) }
 func (o add) wrt() []bool                                            { return all(2) }
 func (o add) gradient(_ *rule, _ []*G.Node, _, dy *G.Node) []*G.Node { return []*G.Node{dy, dy} }
 
@@ -71,8 +70,7 @@ func (o scaleChannels) results() []result        { return []result{activation(o.
 func (o scaleChannels) kernel(dev device.Device) (device.Kernel, error) {
 	return dev.ScaleChannels(o.Tensor)
 }
-func (o scaleChannels) String() string { return "scaleChannels " + shapeString(o.Shape) }
-func (o scaleChannels) wrt() []bool    { return firstOnly(2) }
+func (o scaleChannels) wrt() []bool { return firstOnly(2) }
 func (o scaleChannels) gradient(r *rule, in []*G.Node, _, dy *G.Node) []*G.Node {
 	return []*G.Node{r.apply(o, dy, in[1]), nil}
 }
@@ -145,7 +143,6 @@ func (o flatten) gradient(r *rule, _ []*G.Node, _, dy *G.Node) []*G.Node {
 func (o unflatten) operands() []device.Shape                        { return []device.Shape{flatten(o).rows()} }
 func (o unflatten) results() []result                               { return []result{activation(o.Shape, o.Type)} }
 func (o unflatten) kernel(dev device.Device) (device.Kernel, error) { return dev.Unflatten(o.Tensor) }
-func (o unflatten) String() string                                  { return "unflatten " + shapeString(o.Shape) }
 func (o unflatten) wrt() []bool                                     { return all(1) }
 func (o unflatten) gradient(r *rule, _ []*G.Node, _, dy *G.Node) []*G.Node {
 	return []*G.Node{r.apply(flatten(o), dy)}

@@ -72,8 +72,7 @@ func (o lrn) results() []result        { return []result{activation(o.Shape, o.T
 func (o lrn) kernel(dev device.Device) (device.Kernel, error) {
 	return dev.LRN(o.LRNSpec)
 }
-func (o lrn) String() string { return "lrn " + shapeString(o.Shape) }
-func (o lrn) wrt() []bool    { return all(1) }
+func (o lrn) wrt() []bool { return all(1) }
 func (o lrn) gradient(r *rule, in []*G.Node, _, dy *G.Node) []*G.Node {
 	return []*G.Node{r.apply(lrnGrad(o), in[0], dy)}
 }
@@ -83,7 +82,6 @@ func (o lrnGrad) results() []result        { return []result{activation(o.Shape,
 func (o lrnGrad) kernel(dev device.Device) (device.Kernel, error) {
 	return dev.LRNGrad(o.LRNSpec)
 }
-func (o lrnGrad) String() string { return "lrnGrad " + shapeString(o.Shape) }
 
 func (o roiPool) regions() device.Shape    { return device.Shape{o.Regions, 5} }
 func (o roiPool) operands() []device.Shape { return []device.Shape{o.Shape, o.regions()} }

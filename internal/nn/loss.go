@@ -46,7 +46,6 @@ func (o lossGrad) results() []result {
 }
 func (o lossGrad) sumsChannels()                                   {}
 func (o lossGrad) kernel(dev device.Device) (device.Kernel, error) { return dev.LossGrad(o.LossSpec) }
-func (o lossGrad) String() string                                  { return "lossGrad " + shapeString(o.Shape) }
 
 func rowsOf(s device.GroupSpec) device.Shape { return device.Shape{s.Groups * s.Rows, s.Columns} }
 

@@ -63,7 +63,6 @@ func (o matMul) gradient(r *rule, in []*G.Node, _, dc *G.Node) []*G.Node {
 func (o softmax) operands() []device.Shape                        { return []device.Shape{o.Shape} }
 func (o softmax) results() []result                               { return []result{activation(o.Shape, o.Type)} }
 func (o softmax) kernel(dev device.Device) (device.Kernel, error) { return dev.Softmax(o.Tensor) }
-func (o softmax) String() string                                  { return "softmax " + shapeString(o.Shape) }
 func (o softmax) wrt() []bool                                     { return all(1) }
 func (o softmax) gradient(r *rule, _ []*G.Node, out, dy *G.Node) []*G.Node {
 	return []*G.Node{r.apply(softmaxGrad(o), out, dy)}
@@ -74,4 +73,3 @@ func (o softmaxGrad) results() []result        { return []result{activation(o.Sh
 func (o softmaxGrad) kernel(dev device.Device) (device.Kernel, error) {
 	return dev.SoftmaxGrad(o.Tensor)
 }
-func (o softmaxGrad) String() string { return "softmaxGrad " + shapeString(o.Shape) }

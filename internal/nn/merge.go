@@ -1,8 +1,6 @@
 package nn
 
 import (
-	"fmt"
-
 	G "gorgonia.org/gorgonia"
 
 	"github.com/voxsaw/voxsaw/internal/device"
@@ -41,8 +39,7 @@ func (o mergeClasses) results() []result { return []result{activation(o.Shape, o
 func (o mergeClasses) kernel(dev device.Device) (device.Kernel, error) {
 	return mergeKernel(dev, func(k device.MergeKernels) (device.Kernel, error) { return k.MergeClasses(o.Tensor) })
 }
-func (o mergeClasses) String() string { return fmt.Sprintf("mergeClasses %s", shapeString(o.Shape)) }
-func (o mergeClasses) wrt() []bool    { return firstOnly(2) }
+func (o mergeClasses) wrt() []bool { return firstOnly(2) }
 func (o mergeClasses) gradient(r *rule, in []*G.Node, _, dy *G.Node) []*G.Node {
 	return []*G.Node{r.apply(mergeClassesGrad(o), in[0], in[1], dy), nil}
 }
@@ -54,4 +51,3 @@ func (o mergeClassesGrad) results() []result { return []result{activation(o.Shap
 func (o mergeClassesGrad) kernel(dev device.Device) (device.Kernel, error) {
 	return mergeKernel(dev, func(k device.MergeKernels) (device.Kernel, error) { return k.MergeClassesGrad(o.Tensor) })
 }
-func (o mergeClassesGrad) String() string { return "mergeClassesGrad " + shapeString(o.Shape) }

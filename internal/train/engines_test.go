@@ -26,7 +26,7 @@ func TestEnginesAreTold(t *testing.T) {
 	path := t.TempDir()
 	id := checkpoint.Description{Kind: checkpoint.Segmentation, Settings: "a: 1\n", Run: "a: 1\n", Version: "v1",
 		Device: "gpu", Fingerprint: "f"}
-	f, err := OpenFolder(path, id, nil, voxsaw.ModeNew)
+	f, err := OpenFolder(path, id, voxsaw.ModeNew)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -49,7 +49,7 @@ func TestEnginesAreTold(t *testing.T) {
 		{[]string{"a = rows", "b = gathered"}, []string{"b = cuDNN before", "b = gathered is new"}},
 		{nil, []string{"a = rows before", "b = cuDNN before"}},
 	} {
-		f, err := OpenFolder(path, id, nil, voxsaw.ModeResume)
+		f, err := OpenFolder(path, id, voxsaw.ModeResume)
 		if err != nil {
 			t.Fatal(err)
 		}

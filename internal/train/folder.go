@@ -1,7 +1,6 @@
 package train
 
 import (
-	"cmp"
 	"encoding/json"
 	"errors"
 	"fmt"
@@ -63,7 +62,6 @@ type Folder struct {
 	// cases of the validation, and those without labels, which a configuration of many names by a
 	// file
 	validatedOn, unlabelled []string
-	rules                   []string // that the run goes by
 }
 
 const (
@@ -139,8 +137,6 @@ type record struct {
 	Ranks       int      `json:"ranks,omitempty"` // that train together; 0: one
 	// StepFLOPs is the arithmetic of a step, as [voxsaw.Summary] counts it; 0: nobody counted
 	StepFLOPs float64 `json:"flops_per_step,omitempty"`
-	// Rules are the identity's, as the version that began the run knew them.
-	Rules []string `json:"rules,omitempty"`
 	// RelativeTo is the absolute folder that relative paths in config.yaml begin in: the working
 	// directory of the process that trained last. Empty where that was not known.
 	RelativeTo string `json:"relative_to,omitempty"`
@@ -159,9 +155,6 @@ type Identity struct {
 	Learnt      checkpoint.Learnt
 	Init        string // checkpoint that the first weights are of; empty: random ones
 	Fingerprint string // of the data set
-	// Rules name ways of learning and scoring that another version may have changed: a run is not
-	// resumed by others.
-	Rules []string
 }
 
 // text is what a run is compared with when it is resumed, where its owner says nothing else.
@@ -193,7 +186,7 @@ func OpenRun(dev device.Device, id Identity, o voxsaw.RunOptions) (*Folder, erro
 		Kind: id.Kind, Settings: string(id.Settings), Run: string(run), TrainedOn: append([]string{}, id.TrainedOn...),
 		Learnt:  id.Learnt,
 		Version: voxsaw.Version(), Device: dev.Describe(), Fingerprint: id.Fingerprint,
-	}, id.Rules, o.Mode, o.MayDiffer...)
+	}, o.Mode, o.MayDiffer...)
 	if err != nil {
 		return nil, err
 	}
@@ -203,14 +196,14 @@ func OpenRun(dev device.Device, id Identity, o voxsaw.RunOptions) (*Folder, erro
 
 // OpenFolder looks at a folder and says whether a run may live there: a new one, or the one that it
 // holds. To resume where there is no run yet starts one. A run can only be resumed with the
-// configuration, the data and the rules that it was started with; otherwise a
+// configuration and the data that it was started with; otherwise a
 // [voxsaw.ChangedError] says what differs. Noted, and allowed, are another version of the program
 // or another device, with which the result may differ in the last bits, and other values of the
 // settings named by mayDiffer (dotted keys), on which the result does not depend. A run may have
 // more steps than it was started with.
-func OpenFolder(path string, id checkpoint.Description, rules []string, mode voxsaw.Mode, mayDiffer ...string) (
+func OpenFolder(path string, id checkpoint.Description, mode voxsaw.Mode, mayDiffer ...string) (
 	*Folder, error) {
-	f := &Folder{path: path, identity: id, rules: rules, mode: mode, unclaimed: true}
+	f := &Folder{path: path, identity: id, mode: mode, unclaimed: true}
 	old, err := f.look()
 	switch {
 	case err != nil:
@@ -489,11 +482,6 @@ func (f *Folder) checkSame(old record, mayDiffer []string) error {
 		differ = append(differ,
 			fmt.Sprintf("data set: fingerprint %s in the run, %s now: the data has changed since the run was started",
 				old.Fingerprint, f.identity.Fingerprint))
-	}
-	if !slices.Equal(old.Rules, f.rules) {
-		say := func(rules []string) string { return cmp.Or(safetext.List(rules), "no rules") }
-		differ = append(differ, fmt.Sprintf("how it learns and scores: %s in the run (%s), %s now (%s)", say(old.Rules),
-			old.Version, say(f.rules), f.identity.Version))
 	}
 	if len(differ) > 0 {
 		return &voxsaw.ChangedError{Path: f.path, Changes: differ}
@@ -774,7 +762,7 @@ func (f *Folder) record(p checkpoint.Progress, finished bool) error {
 	data, err := json.MarshalIndent(record{
 		Format: runFormat, Kind: id.Kind, Version: id.Version, Device: id.Device, Engines: id.Engines,
 		Fingerprint: id.Fingerprint, Finished: finished, Step: p.Step, BestStep: p.BestStep, Best: p.Best,
-		Ranks: f.ranks, StepFLOPs: f.flops, RelativeTo: safetext.Pack(working), Rules: f.rules,
+		Ranks: f.ranks, StepFLOPs: f.flops, RelativeTo: safetext.Pack(working),
 	}, "", "  ")
 	if err != nil {
 		return err

@@ -33,7 +33,7 @@ var identity = checkpoint.Description{Kind: "test", Settings: "task: test\n", Ru
 
 func open(t *testing.T, path string, id checkpoint.Description, mode voxsaw.Mode) *Folder {
 	t.Helper()
-	f, err := OpenFolder(path, id, nil, mode)
+	f, err := OpenFolder(path, id, mode)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -420,7 +420,7 @@ func TestFolderRefuses(t *testing.T) {
 	if err := open(t, path, identity, voxsaw.ModeResume).claim(); err != nil {
 		t.Fatal(err)
 	}
-	_, err := OpenFolder(path, identity, nil, voxsaw.ModeNew)
+	_, err := OpenFolder(path, identity, voxsaw.ModeNew)
 	if err == nil || !strings.Contains(err.Error(), "--resume") {
 		t.Errorf("a second run: %v", err)
 	}
@@ -439,7 +439,7 @@ func TestFolderRefuses(t *testing.T) {
 	} {
 		id := identity
 		change(&id)
-		if _, err := OpenFolder(path, id, nil, voxsaw.ModeResume); err == nil || !strings.Contains(err.Error(), want) {
+		if _, err := OpenFolder(path, id, voxsaw.ModeResume); err == nil || !strings.Contains(err.Error(), want) {
 			t.Errorf("want %q, got %v", want, err)
 		}
 	}
@@ -458,36 +458,32 @@ func TestFolderRefuses(t *testing.T) {
 		}
 	}
 	other.Run = "train:\n  lr: 0.2\nthreads: 2\n"
-	if _, err := OpenFolder(path, other, nil, voxsaw.ModeResume, "threads"); err == nil ||
+	if _, err := OpenFolder(path, other, voxsaw.ModeResume, "threads"); err == nil ||
 		strings.Contains(err.Error(), "threads") || !strings.Contains(err.Error(), "train.lr") {
 		t.Errorf("a setting that may differ and one that may not: %v", err)
 	}
 	other = identity
 	other.Run += "threads: 2\n"
-	if f, err := OpenFolder(path, other, nil, voxsaw.ModeResume, "threads"); err != nil ||
+	if f, err := OpenFolder(path, other, voxsaw.ModeResume, "threads"); err != nil ||
 		!slices.Equal(f.notes, []string{"threads: not set in the run, 2 now: the run goes on with it"}) {
 		t.Errorf("a setting that may differ: %+v, %v", f, err)
 	}
-	if _, err := OpenFolder(filepath.Join(path, configFile), identity, nil, voxsaw.ModeNew); err == nil ||
+	if _, err := OpenFolder(filepath.Join(path, configFile), identity, voxsaw.ModeNew); err == nil ||
 		!strings.Contains(err.Error(), "is a file") {
 		t.Errorf("a file as a folder: %v", err)
-	}
-	if _, err := OpenFolder(path, identity, []string{"now so"}, voxsaw.ModeResume); err == nil ||
-		!strings.Contains(err.Error(), "how it learns and scores: no rules in the run (v1), now so now (v1)") {
-		t.Errorf("another rule: %v", err)
 	}
 	later := fmt.Sprintf(`{"format": %d, "kind": "test", "version": "v9"}`, runFormat+1)
 	if err := os.WriteFile(filepath.Join(path, runFile), []byte(later), 0o644); err != nil {
 		t.Fatal(err)
 	}
-	if _, err := OpenFolder(path, identity, nil, voxsaw.ModeResume); err == nil ||
+	if _, err := OpenFolder(path, identity, voxsaw.ModeResume); err == nil ||
 		!strings.Contains(err.Error(), "has format 2, this program reads 1: use the program that wrote it (v9)") {
 		t.Errorf("a later format: %v", err)
 	}
 	if err := os.WriteFile(filepath.Join(path, runFile), []byte("{"), 0o644); err != nil {
 		t.Fatal(err)
 	}
-	if _, err := OpenFolder(path, identity, nil, voxsaw.ModeResume); err == nil {
+	if _, err := OpenFolder(path, identity, voxsaw.ModeResume); err == nil {
 		t.Error("a damaged run was resumed")
 	}
 	open(t, path, identity, voxsaw.ModeForce)

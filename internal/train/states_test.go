@@ -168,7 +168,7 @@ func TestGradientThatIsNotFiniteKeepsTheLastCheckpoint(t *testing.T) {
 			run := func(path string, mode voxsaw.Mode, bad float32) (*normed, error) {
 				n, optimizer := newNormed(t, o)
 				n.bad = bad
-				folder, err := train.OpenFolder(path, id, nil, mode)
+				folder, err := train.OpenFolder(path, id, mode)
 				if err != nil {
 					t.Fatal(err)
 				}

@@ -4,7 +4,7 @@
 // Start at [Convolutions], which finds out what a network asks of a device, and [Measure]. Without
 // a measurement the device chooses by the shape, which knows no particular machine. Another
 // algorithm rounds differently: so nothing here happens on its own, and who trains with choices
-// records them. [Shipped] are measurements that come with the program.
+// records them.
 package tuning
 
 import (
