@@ -24,7 +24,7 @@ import (
 //     and no further than MaxBytes.
 
 const (
-	piece = 1 << 20 // a multiple of every voxel's size
+	piece = 1 << 20 // a multiple of every voxel's size times [volume.TallyBlock]
 	// beyond is how many bytes behind the voxels are decompressed, at most, to get to the checksum
 	// of a compressed file.
 	beyond = 64 << 20
@@ -67,32 +67,19 @@ func readConverted[T voxel](h *Header, index int, most int64, into []T, convert 
 	})
 }
 
-// eachPiece calls take with whole voxels of a volume as they lie in the file, from number first on,
-// in any order and on several goroutines. It ends with errRange where take returns false.
+// eachPiece calls take with the voxels of a volume as they lie in the file, from number first on:
+// in whole blocks of [volume.TallyBlock] but the last, in any order and on several goroutines. It
+// ends with errRange where take returns false.
 func eachPiece(h *Header, index int, take func(first int64, src []byte) bool) error {
 	c, err := open(h.image)
 	if err != nil {
 		return err
 	}
 	defer c.Close()
-	skip, total := h.offset+h.bytes()*int64(index), h.bytes()
-	a := assembly{h: h, take: take, fragments: map[int64]*fragment{}}
-	if !c.gzip {
-		return a.readParallel(c.file, skip)
+	if c.gzip {
+		return h.eachUnzipped(c, index, take)
 	}
-	behind := int64(0) // the checksum comes after the last volume
-	if index == h.Volumes-1 {
-		behind = beyond
-	}
-	got, err := c.inflate(skip+total, behind,
-		func(offset int64, piece []byte) error { return a.put(offset-skip, piece) })
-	if err == nil && got < skip+total {
-		err = h.truncated(got - skip)
-	}
-	if err == nil && behind > 0 {
-		h.behind.Store(got - skip - total)
-	}
-	return err
+	return h.eachRead(c.file, h.offset+h.bytes()*int64(index), take)
 }
 
 // truncated is the error of a file that ends after so many bytes of voxels.
@@ -101,68 +88,9 @@ func (h *Header) truncated(got int64) error {
 		max(got, 0), h.bytes())}
 }
 
-// assembly puts voxels together from pieces of bytes, which come in any order and from several
-// goroutines.
-type assembly struct {
-	h         *Header
-	take      func(first int64, src []byte) bool
-	mutex     sync.Mutex
-	fragments map[int64]*fragment // voxels that lie across the pieces' edges
-}
-
-// fragment is a voxel of which only some bytes have come.
-type fragment struct {
-	bytes [8]byte
-	known int // one bit for each
-}
-
-// put takes the bytes from an offset on, counted from the first voxel's: those before it and behind
-// the last voxel are left out.
-func (a *assembly) put(offset int64, piece []byte) error {
-	if offset < 0 {
-		piece = piece[min(-offset, int64(len(piece))):]
-		offset = 0
-	}
-	piece = piece[:max(min(int64(len(piece)), a.h.bytes()-offset), 0)]
-	size := a.h.size
-	if first := int(offset % int64(size)); first > 0 && len(piece) > 0 {
-		n := min(size-first, len(piece))
-		if err := a.patch(offset/int64(size), first, piece[:n]); err != nil {
-			return err
-		}
-		offset, piece = offset+int64(n), piece[n:]
-	}
-	whole := len(piece) / size
-	first := offset / int64(size)
-	if whole > 0 && !a.take(first, piece[:whole*size]) {
-		return errRange
-	}
-	if rest := piece[whole*size:]; len(rest) > 0 {
-		return a.patch(first+int64(whole), 0, rest)
-	}
-	return nil
-}
-
-// patch adds bytes of one voxel.
-func (a *assembly) patch(voxel int64, first int, bytes []byte) error {
-	a.mutex.Lock()
-	defer a.mutex.Unlock()
-	f := a.fragments[voxel]
-	if f == nil {
-		f = &fragment{}
-		a.fragments[voxel] = f
-	}
-	copy(f.bytes[first:], bytes)
-	f.known |= (1<<len(bytes) - 1) << first
-	if f.known == 1<<a.h.size-1 && !a.take(voxel, f.bytes[:a.h.size]) {
-		return errRange
-	}
-	return nil
-}
-
-// readParallel reads the voxels of a file that is not compressed, from an offset on.
-func (a *assembly) readParallel(file io.ReaderAt, offset int64) error {
-	total := a.h.bytes()
+// eachRead does what [eachPiece] does with a file that is not compressed, from an offset on.
+func (h *Header) eachRead(file io.ReaderAt, offset int64, take func(first int64, src []byte) bool) error {
+	total := h.bytes()
 	workers := min(int64(runtime.GOMAXPROCS(0)), (total+piece-1)/piece)
 	var next atomic.Int64
 	work := func() error {
@@ -176,12 +104,12 @@ func (a *assembly) readParallel(file io.ReaderAt, offset int64) error {
 			b := buffer[:min(piece, total-from)]
 			if n, err := file.ReadAt(b, offset+from); n < len(b) {
 				if errors.Is(err, io.EOF) {
-					return a.h.truncated(from + int64(n))
+					return h.truncated(from + int64(n))
 				}
-				return &volume.FormatError{Path: a.h.image, Problem: "cannot be read", Err: err}
+				return &volume.FormatError{Path: h.image, Problem: "cannot be read", Err: err}
 			}
-			if err := a.put(from, b); err != nil {
-				return err
+			if !take(from/int64(h.size), b) {
+				return errRange
 			}
 		}
 	}

@@ -4,7 +4,7 @@
 // Start at [Read], [ReadLabels], [Write] and [WriteLabels]. [ReadHeader] says what a file holds
 // without reading its voxels. The structure of the headers is gonii's; the voxels are read from the
 // bytes here, in pieces, because gonii keeps several copies of them as float64 and trusts what
-// headers say. Compressed files are decompressed by internal/gunzip, on all cores.
+// headers say. A compressed file is decompressed by one core, while others convert its voxels.
 //
 // What it leaves out: colours, complex numbers, 128-bit floats, and the older Analyze format. They
 // are refused by name.

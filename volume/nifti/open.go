@@ -11,7 +11,6 @@ import (
 	"github.com/voxsaw/voxsaw/internal/folders"
 	"github.com/voxsaw/voxsaw/internal/standin"
 	"github.com/voxsaw/voxsaw/volume"
-	"github.com/voxsaw/voxsaw/volume/nifti/internal/gunzip"
 )
 
 // maxRatio is how much gzip can shrink at most: a match of 258 bytes in two bits, with rounding up
@@ -142,25 +141,6 @@ func (c *content) most() int64 {
 	return c.size
 }
 
-// inflate decompresses the first n bytes into a sink, and up to beyond more to see whether the
-// checksum is right. It returns how many bytes there were.
-func (c *content) inflate(n, beyond int64, sink func(offset int64, piece []byte) error) (int64, error) {
-	got, err := gunzip.Read(c.file, c.size, gunzip.Want{Bytes: n, Beyond: beyond, Sink: sink})
-	var problem string
-	switch {
-	case err == nil || errors.Is(err, errRange):
-		return got, err
-	case errors.Is(err, io.ErrUnexpectedEOF):
-		return got, &volume.FormatError{Path: c.path, Problem: "is truncated: its compressed data end too early",
-			Err: err}
-	case errors.Is(err, gunzip.ErrHeader):
-		problem = "has a damaged gzip header"
-	default:
-		problem = "is damaged"
-	}
-	return got, &volume.FormatError{Path: c.path, Problem: problem, Err: err}
-}
-
 // A length is how many bytes a file's content has: at most, where it is compressed.
 type length struct {
 	bytes int64
@@ -182,14 +162,15 @@ func head(path string, n int) ([]byte, length, error) {
 		return raw, length{c.most(), !c.gzip}, nil
 	}
 	raw := make([]byte, min(int64(max(n, standin.Enough)), c.most()))
-	got, err := c.inflate(int64(len(raw)), 0, func(offset int64, piece []byte) error {
-		copy(raw[offset:], piece)
-		return nil
-	})
-	if err != nil {
-		return nil, length{}, err
+	u, err := unzip(c.file)
+	got := 0
+	if err == nil {
+		got, err = u.fill(raw)
 	}
-	raw = raw[:min(got, int64(len(raw)))]
+	if err != nil && !errors.Is(err, io.EOF) {
+		return nil, length{}, c.damaged(err)
+	}
+	raw = raw[:got]
 	if what := standin.Instead(raw); what != "" { // a server may have compressed it
 		return nil, length{}, &volume.FormatError{Path: path, Problem: what}
 	}

@@ -103,49 +103,17 @@ func (s *surveyor) count(voxels []int16) {
 func eachBlock[T voxel](h *Header, index int, take func(block int, voxels []T)) error {
 	const block = volume.TallyBlock
 	convert := converter[T](h)
-	// blocks whose beginning and end lie in different pieces of the file
-	type part struct {
-		voxels []T
-		known  int
-	}
-	var mutex sync.Mutex
-	parts := map[int]*part{}
 	spare := sync.Pool{New: func() any { s := make([]T, block); return &s }}
 	return eachPiece(h, index, func(first int64, src []byte) bool {
-		for len(src) > 0 {
-			b, from := int(first/block), int(first%block)
-			length := min(block, h.Len()-b*block)
-			n := min(len(src)/h.size, length-from)
-			if n == length {
-				whole := spare.Get().(*[]T)
-				if !convert((*whole)[:n], src[:n*h.size]) {
-					return false
-				}
-				take(b, (*whole)[:n])
-				spare.Put(whole)
-			} else {
-				mutex.Lock()
-				p := parts[b]
-				if p == nil {
-					p = &part{voxels: make([]T, length)}
-					parts[b] = p
-				}
-				mutex.Unlock()
-				if !convert(p.voxels[from:from+n], src[:n*h.size]) {
-					return false
-				}
-				mutex.Lock()
-				p.known += n
-				done := p.known == length
-				if done {
-					delete(parts, b)
-				}
-				mutex.Unlock()
-				if done {
-					take(b, p.voxels)
-				}
+		for block := int(first / block); len(src) > 0; block++ {
+			whole := spare.Get().(*[]T)
+			n := min(len(src)/h.size, len(*whole))
+			if !convert((*whole)[:n], src[:n*h.size]) {
+				return false
 			}
-			first, src = first+int64(n), src[n*h.size:]
+			take(block, (*whole)[:n])
+			spare.Put(whole)
+			src = src[n*h.size:]
 		}
 		return true
 	})

@@ -37,8 +37,8 @@ import (
 // [Writer.Finish]. So a run that is killed leaves finished cases, which the next run keeps, and the
 // earlier store as it was, or none.
 type Writer struct {
-	// Series are the words that the DICOM series of the cases were chosen by: networks that learn from
-	// them predict the same series. "" where nobody chose.
+	// Series are the words that the DICOM series of the cases were chosen by: networks that learn
+	// from them predict the same series. "" where nobody chose.
 	Series string
 
 	dir         string
