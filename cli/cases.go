@@ -56,6 +56,7 @@ func noteInit(w io.Writer, path string, store *prepared.Store, training, held []
 	d, err := checkpoint.Read(path)
 	if errors.Is(err, checkpoint.ErrForeign) {
 		say(w, "%s is another program's: nothing is known of the cases that it was trained on", path)
+		sayChannels(w, path, c.Preparation.ChannelsAsked())
 		return nil
 	}
 	if err != nil {

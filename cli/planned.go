@@ -3,6 +3,7 @@ package cli
 import (
 	"fmt"
 	"io"
+	"slices"
 	"strings"
 
 	"github.com/spf13/cobra"
@@ -10,6 +11,7 @@ import (
 	"github.com/voxsaw/voxsaw"
 	"github.com/voxsaw/voxsaw/internal/checkpoint"
 	"github.com/voxsaw/voxsaw/internal/nnunet"
+	"github.com/voxsaw/voxsaw/internal/safetext"
 	"github.com/voxsaw/voxsaw/internal/unet"
 	"github.com/voxsaw/voxsaw/volume"
 	"github.com/voxsaw/voxsaw/volume/prepared"
@@ -64,6 +66,23 @@ func sayUnlike(w io.Writer, p *nnunet.Plan, store *prepared.Store) {
 	}
 }
 
+// sayChannels tells where the channels of scans are called otherwise than those of nnU-Net's model
+// that a run starts from, or come in another order.
+func sayChannels(w io.Writer, path string, here []string) {
+	if len(here) < 2 || !nnunet.IsModel(path) {
+		return
+	}
+	m, err := nnunet.Open(path, nil)
+	if err != nil { // a file of weights alone
+		return
+	}
+	alike := func(a, b string) bool { return safetext.Fold(a) == safetext.Fold(b) }
+	if there := m.Labels.Channels; !slices.EqualFunc(here, there, alike) {
+		sayNote(w, fmt.Sprintf("WARNING: the channels %s are taken for %s of %s, in this order; "+
+			"voxsaw prepare --channels makes another", safetext.List(here), safetext.List(there), path))
+	}
+}
+
 // likePlan makes the preparation that of nnU-Net's plans, as far as they say it; settings
 // beside it are mistakes.
 func likePlan(cmd *cobra.Command, plans string, how *volume.Preparation) error {
@@ -88,8 +107,8 @@ func likePlan(cmd *cobra.Command, plans string, how *volume.Preparation) error {
 // checkpoint: its network is that of --plans, or of the plans beside it.
 func (o *finetuneOptions) startNNUNet(cmd *cobra.Command) error {
 	path, given := o.Init, o.Plans != "" || nnunet.IsPlans(o.Network.Kind)
-	if given && checkpoint.IsPyTorch(path) {
-		return nil
+	if (given || resumed(cmd) != "") && checkpoint.IsPyTorch(path) {
+		return nil // a run that is resumed does without the model, which may be gone
 	}
 	m, err := nnunet.Open(path, nil)
 	if err != nil {

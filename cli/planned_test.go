@@ -85,6 +85,27 @@ func TestSettingsBesideKindsOfPlansAreRefused(t *testing.T) {
 	}
 }
 
+// Channels that come in another order than those of nnU-Net's model, or are called otherwise, are
+// told of.
+func TestChannelsOfAStart(t *testing.T) {
+	model := filepath.Join("..", "testdata", "nnunet", "regions") // T1, T2
+	for _, c := range []struct {
+		here []string
+		want string
+	}{
+		{[]string{"t1", "T2"}, ""},
+		{[]string{"T2", "T1"}, "WARNING: the channels T2, T1 are taken for T1, T2 of "},
+		{nil, ""},
+	} {
+		var said strings.Builder
+		sayChannels(&said, model, c.here)
+		if got := strings.Join(strings.Fields(said.String()), " "); !strings.Contains(got, c.want) ||
+			c.want == "" && got != "" {
+			t.Errorf("%v: %s, want %q", c.here, got, c.want)
+		}
+	}
+}
+
 // In a job a second plan is told by what is other than in the first.
 func TestSecondPlanIsShort(t *testing.T) {
 	cmd, out := newPlan(), &strings.Builder{}

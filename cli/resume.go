@@ -16,7 +16,7 @@ import (
 // directory than it was started in.
 
 // inputFlags name files and folders that a run still reads when it is resumed.
-var inputFlags = []string{"data", "splits", "proposals", "tuning", "targets"}
+var inputFlags = []string{"data", "splits", "proposals", "tuning", "targets", "init"}
 
 // foundFlag is the annotation of a flag that [findAgain] has set.
 const foundFlag = "voxsaw_found"

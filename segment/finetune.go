@@ -15,6 +15,7 @@ import (
 	"github.com/voxsaw/voxsaw/internal/config"
 	"github.com/voxsaw/voxsaw/internal/device"
 	"github.com/voxsaw/voxsaw/internal/nn"
+	"github.com/voxsaw/voxsaw/internal/nnunet"
 	"github.com/voxsaw/voxsaw/internal/numbers"
 	"github.com/voxsaw/voxsaw/internal/safetext"
 	"github.com/voxsaw/voxsaw/internal/train"
@@ -242,8 +243,30 @@ func CheckInit(dev voxsaw.Device, c Config, init string) error {
 // first convolution fits nothing, unless a part of the weights is enough.
 func (c Config) sameChannels(path string) error {
 	d, err := checkpoint.Read(path)
-	if c.InitPartial || errors.Is(err, checkpoint.ErrForeign) {
+	names := func(asked []string) string {
+		if len(asked) == 0 {
+			return ""
+		}
+		return " (" + safetext.Text(strings.Join(asked, ", ")) + ")"
+	}
+	here := names(c.Preparation.ChannelsAsked())
+	others := func(n int, there []string) error {
+		return fmt.Errorf("%s was trained on scans of %s%s, and these have %d%s: prepare the same channels, or begin "+
+			"the first convolution afresh with --init-partial",
+			path, numbers.Count(n, "channel"), names(there), c.Network.InputChannels(), here)
+	}
+	if c.InitPartial {
 		return nil
+	}
+	if errors.Is(err, checkpoint.ErrForeign) {
+		if !checkpoint.IsPyTorch(path) {
+			return nil
+		}
+		m, err := nnunet.Open(path, nil)
+		if err != nil || len(m.Labels.Channels) == c.Network.InputChannels() {
+			return nil // a file of weights alone does not say what they are of
+		}
+		return others(len(m.Labels.Channels), m.Labels.Channels)
 	}
 	if err != nil || d.Settings == "" { // without settings the shapes tell
 		return err
@@ -252,12 +275,6 @@ func (c Config) sameChannels(path string) error {
 	if err != nil || of.InputChannels() == c.Network.InputChannels() {
 		return err
 	}
-	names := func(p volume.Preparation) string {
-		if p.Channels == "" {
-			return ""
-		}
-		return " (" + safetext.Text(strings.Join(p.ChannelNames(), ", ")) + ")"
-	}
 	how, err := d.Preparation()
 	if err != nil {
 		return err
@@ -265,11 +282,9 @@ func (c Config) sameChannels(path string) error {
 	if max(how.Inputs(), 1) != of.InputChannels() {
 		return fmt.Errorf("%s has learnt one time of its 4D scans at once (times): "+
 			"it goes on with scans of one channel, and these have %d%s",
-			path, c.Network.InputChannels(), names(c.Preparation))
+			path, c.Network.InputChannels(), here)
 	}
-	return fmt.Errorf("%s was trained on scans of %s%s, and these have %d%s: prepare the same channels, or begin the "+
-		"first convolution afresh with --init-partial",
-		path, numbers.Count(of.InputChannels(), "channel"), names(how), c.Network.InputChannels(), names(c.Preparation))
+	return others(of.InputChannels(), how.ChannelsAsked())
 }
 
 // leftHead are the parameters that a run does not take over, because they say what other outputs
