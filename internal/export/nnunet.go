@@ -453,7 +453,11 @@ func (e *exporter) describe(s *Summary, used map[string]uint16) ([]byte, error) 
 			}
 			set = append(set, int(n))
 		}
-		order = append(order, int(used[r.own]))
+		order = append(order, int(used[r.own[0]]))
+		if len(r.own) > 1 {
+			s.Notes = append(s.Notes, fmt.Sprintf("WARNING: nnU-Net has one number for the voxels of region %s that "+
+				"are in no other: those of %s become %s", r.name, strings.Join(r.own[1:], ", "), r.own[0]))
+		}
 		slices.Sort(set)
 		classes, sets = append(classes, member{r.name, set}), append(sets, set)
 	}
@@ -503,7 +507,7 @@ func noLabel(r region, word string, labels []string) error {
 type region struct {
 	name   string
 	labels []string
-	own    string // the label that its voxels get which no later region takes
+	own    []string // those that no later region takes: its other voxels get the first
 }
 
 // regionsOf reads them, as Options has them.
@@ -526,7 +530,16 @@ func regionsOf(texts []string) ([]region, error) {
 			return nil, fmt.Errorf("region %q: later regions take all of its labels: name the larger regions first",
 				texts[n])
 		}
-		all[n].own = own[0]
+		all[n].own = own
+		for m, later := range all[n+1:] {
+			outside := func(label string) bool { return !slices.Contains(r.labels, label) }
+			if slices.ContainsFunc(later.labels, outside) &&
+				slices.ContainsFunc(later.labels, func(label string) bool { return !outside(label) }) {
+				return nil, fmt.Errorf("regions %q and %q share labels, and the second does not lie in the first: "+
+					"nnU-Net writes one label for all of a region, and would not tell its parts apart", texts[n],
+					texts[n+1+m])
+			}
+		}
 	}
 	return all, nil
 }

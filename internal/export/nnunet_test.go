@@ -246,12 +246,13 @@ func TestRegions(t *testing.T) {
 	write(t, root)
 	o := options()
 	for want, regions := range map[string][]string{
-		"later regions take all":          {"spleen=spleen", "both=liver+spleen"},
-		`there is no label "heart"`:       {"all=liver+heart"},
-		`there is no label "Ignore"`:      {"all=liver+Ignore"},
-		"no region has the label spleen":  {"all=liver"},
-		"want a new name":                 {"all=liver", "all=spleen"},
-		"and labels, as in whole=edema+t": {"all"},
+		"later regions take all":           {"spleen=spleen", "both=liver+spleen"},
+		"the second does not lie in the f": {"left=liver+spleen", "right=spleen+Ignore"},
+		`there is no label "heart"`:        {"all=liver+heart"},
+		`there is no label "Ignore"`:       {"all=liver+Ignore"},
+		"no region has the label spleen":   {"all=liver"},
+		"want a new name":                  {"all=liver", "all=spleen"},
+		"and labels, as in whole=edema+t":  {"all"},
 	} {
 		o.Regions = regions
 		if _, err := NNUNet(context.Background(), detect(t, root), filepath.Join(t.TempDir(), "x"), o,
@@ -281,6 +282,12 @@ func TestRegions(t *testing.T) {
 	want := map[string]any{"background": 0., "whole": []any{1., 2.}, "core": []any{2.}, "ignore": 3.}
 	if err != nil || !reflect.DeepEqual(about.Labels, want) || !slices.Equal(about.Order, []int{1, 2}) {
 		t.Errorf("%v, order %v, %v", about.Labels, about.Order, err)
+	}
+	o.Regions = []string{"both=liver+spleen"}
+	s, err := NNUNet(context.Background(), detect(t, root), filepath.Join(t.TempDir(), "x"), o, nil)
+	if err != nil || !slices.Contains(s.Notes, "WARNING: nnU-Net has one number for the voxels of region both that "+
+		"are in no other: those of spleen become liver") {
+		t.Errorf("%+v, %v", s, err)
 	}
 	// nnU-Net goes through the regions in the file's order when it writes a prediction: one that
 	// comes before a region around it would be overwritten (label_handling.py, LabelManager).
