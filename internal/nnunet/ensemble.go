@@ -1,6 +1,7 @@
 package nnunet
 
 import (
+	"cmp"
 	"context"
 	"crypto/sha256"
 	"encoding/hex"
@@ -111,6 +112,19 @@ func (e *Ensemble) Members() []*Predictor { return e.members }
 
 // Digest identifies the models, in any order, as they were when the ensemble was made.
 func (e *Ensemble) Digest() (string, error) { return e.digest, nil }
+
+// MirroredAxes are those of each model ([Predictor.MirroredAxes]; "-": none), or of one where all
+// have the same.
+func (e *Ensemble) MirroredAxes() string {
+	var all []string
+	for _, p := range e.members {
+		all = append(all, cmp.Or(p.MirroredAxes(), "-"))
+	}
+	if one := e.members[0].MirroredAxes(); len(slices.Compact(slices.Clone(all))) == 1 {
+		return one
+	}
+	return strings.Join(all, ",")
+}
 
 // Bytes is the memory of the largest network: one is there at a time.
 func (e *Ensemble) Bytes() (most int64) {

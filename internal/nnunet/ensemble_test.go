@@ -171,6 +171,36 @@ func TestEnsembleFits(t *testing.T) {
 	}
 }
 
+// Of models of which one was trained without mirror images, another has them: that is not the same
+// as if none had.
+func TestMirroringOfEnsembles(t *testing.T) {
+	thick := filepath.Join("..", "..", "testdata", "nnunet", "thick")
+	_, r := read(t, thick, "0")
+	plain := filepath.Join(t.TempDir(), "Dataset901_Again", "nnUNetTrainer__otherPlans__3d_small")
+	if err := r.Write(plain); err != nil {
+		t.Fatal(err)
+	}
+	mirrored := func(o Options, paths ...string) string {
+		e, err := ensemble(t, o, paths...)
+		if err != nil {
+			t.Fatal(err)
+		}
+		return e.MirroredAxes()
+	}
+	first := filepath.Join(thick, "fold_0", checkpointNames[0])
+	for want, got := range map[string]string{
+		"":    mirrored(Options{NoMirroring: true}, first, plain),
+		"012": mirrored(Options{}, first, filepath.Join(thick, "fold_1", checkpointNames[0])),
+	} {
+		if got != want {
+			t.Errorf("%q, want %q", got, want)
+		}
+	}
+	if got := mirrored(Options{}, first, plain); got != "012,-" && got != "-,012" {
+		t.Errorf("%q", got)
+	}
+}
+
 // Models of other labels are refused, and what several together do not tell.
 func TestEnsembleRefusals(t *testing.T) {
 	golden := filepath.Join("..", "..", "testdata", "nnunet")

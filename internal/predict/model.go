@@ -77,7 +77,7 @@ func foreignProvenance(all foreignPredictor, first *nnunet.Predictor) (made segm
 		return made, err
 	}
 	const digits = 32 // as those of this program's have
-	made = segment.Provenance{Model: digest[:digits], Window: first.Patch, Overlap: 0.5, Mirror: first.MirroredAxes()}
+	made = segment.Provenance{Model: digest[:digits], Window: first.Patch, Overlap: 0.5, Mirror: all.MirroredAxes()}
 	if kept := first.Kept(); kept != nil {
 		for _, step := range kept.Steps {
 			made.LargestOf = append(made.LargestOf, strings.Trim(strings.ReplaceAll(fmt.Sprint(step), " ", "+"), "[]"))
@@ -89,6 +89,7 @@ func foreignProvenance(all foreignPredictor, first *nnunet.Predictor) (made segm
 // foreignPredictor is what a model of nnU-Net does, or several together.
 type foreignPredictor interface {
 	Digest() (string, error)
+	MirroredAxes() string
 	Fits(g volume.Grid, voxelBytes int) error
 	PredictMaps(ctx context.Context, channels []*volume.Volume) (*volume.LabelMap, *nnunet.Maps, error)
 }
