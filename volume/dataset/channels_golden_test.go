@@ -21,6 +21,8 @@ func TestMissingChannels(t *testing.T) {
 		{"p1_t1w p2_t1w p2_flair", "t1w,flair", "p1 has no channel flair"},
 		{"p1/CT p2/CT p2/PET", "CT,PET", "p1 has no channel PET"},
 		{"p1_0000 p2_0000 p2_0001", "CT,PET", "p1 has no channel PET"},
+		{"sub-01_0000 sub-02_0000 sub-02_0001", "T1,FLAIR", "sub-01 has no channel FLAIR"},
+		{"sub-01_ses-a_0000 sub-01_ses-b_0000 sub-01_ses-b_0001", "T1,FLAIR", "sub-01_ses-a has no channel FLAIR"},
 		{"p1_0000 p1_0001 p1_0002 p2_0000 p2_0001", "CT,PET",
 			"p1_0002.nii.gz is a channel beyond the 2 that are wanted"},
 		{"p1_ct p1-CT p1_pet p2_ct p2_pet", "CT,PET", "would both be channel CT of p1"},
@@ -57,6 +59,18 @@ func TestMissingChannels(t *testing.T) {
 		}
 	}
 	root := t.TempDir()
+	var files []string
+	for _, name := range []string{"sub-01_0000.nii.gz", "sub-01_0001.nii.gz"} {
+		files = append(files, filepath.Join(root, name))
+		datasettest.CopyFile(t, "../../testdata/channels/sub-01_T1w.nii.gz", files[len(files)-1])
+	}
+	for _, paths := range [][]string{files, {root}} {
+		d, err := DetectAll(paths, Options{Channels: []string{"T1", "FLAIR"}, Layout: LayoutScans})
+		if err != nil || len(d.Cases) != 1 || d.Cases[0].ID != "sub-01" || len(d.Cases[0].More) != 1 {
+			t.Errorf("%v: %+v, %v", paths, d, err)
+		}
+	}
+	root = t.TempDir()
 	datasettest.CopyFile(t, "../../testdata/channels/box.nii.gz", filepath.Join(root, "a.nii.gz"))
 	if _, err := Detect(root, Options{Channels: []string{"CT", "PET"}}); err == nil ||
 		!strings.Contains(fmt.Sprint(err), "a.nii.gz is no channel of a scan: 2 channels are wanted (CT, PET)") {

@@ -96,6 +96,9 @@ func readTree(folder string, from source, o Options) (d *Dataset, nothing, err e
 	if from.pairs != nil {
 		finish = p.applyPairs(d.withoutPredicted(from.pairs, p.root, o))
 	}
+	if o.Channels != nil {
+		p.numberedBIDS()
+	}
 	if err := p.readBIDS(d, from.pairs, o); err != nil {
 		return nil, nil, err
 	}

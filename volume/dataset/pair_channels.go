@@ -17,7 +17,8 @@ import (
 //   - A name of BIDS is of the channel whose words its contrast has: sub-01_T1w of T1w.
 //   - Another name is of the channel that its last or first word is, or else a folder above it:
 //     p1_CT, SUV/p1, p1/PET. What is left of the path says of which scan.
-//   - nnU-Net's number at the end counts the channels: p1_0000, p1_0001.
+//   - nnU-Net's number at the end counts the channels: p1_0000, p1_0001, and so do those of a subject of
+//     BIDS all of whose files end so: sub-01_0000.
 //   - A file of as many volumes as there are channels is a scan by itself.
 //   - A scan that has some channels and not all is refused by name; the others go on.
 
@@ -25,6 +26,32 @@ import (
 type channelPart struct {
 	candidate
 	channel int
+}
+
+// numberedBIDS takes the names of subjects all of whose files end in nnU-Net's number of a channel
+// for other names than those of BIDS, where the number would be that of a run.
+func (p *pairing) numberedBIDS() {
+	runs := map[string]bool{} // subjects with a file that does not
+	each := func(do func(c *candidate)) {
+		for _, scans := range p.scans {
+			for n := range scans {
+				if scans[n].name.bids != nil {
+					do(&scans[n])
+				}
+			}
+		}
+	}
+	each(func(c *candidate) {
+		stem, _ := format.Stem(c.path)
+		if !channelSuffix.MatchString(stem) || c.name.bids.derivative {
+			runs[c.name.bids.subject] = true
+		}
+	})
+	each(func(c *candidate) {
+		if !runs[c.name.bids.subject] {
+			c.name.bids = nil
+		}
+	})
 }
 
 // joinChannels makes one scan of the files that are its channels. Files that are no channel, by
@@ -214,6 +241,7 @@ func joinFiles(cases []Case, names []string) (all []Case, err error) {
 		p.scans[c.Image] = append(p.scans[c.Image], candidate{name: parseName(filepath.Base(c.Image)),
 			path: absoluteOf(c.Image), rest: filepath.ToSlash(c.Image)})
 	}
+	p.numberedBIDS()
 	if err := p.joinChannels(names); err != nil {
 		return nil, err
 	}
