@@ -118,6 +118,10 @@ func (b *Batch) find(paths []string) error {
 	o.Layout, o.Unlabelled, o.PatientPerCase = dataset.LayoutScans, true, true
 	if len(b.options.Channels) > 1 {
 		o.Channels = b.options.Channels
+		if o.Volume > 0 {
+			return refuse("leave --volume out", "--volume %d, where the model takes all of %s", o.Volume,
+				safetext.List(o.Channels))
+		}
 	}
 	for _, path := range paths {
 		switch info, err := os.Stat(path); {

@@ -59,6 +59,17 @@ func (m simple) Predict(_ context.Context, channels []*volume.Volume, o segment.
 	return l, nil, nil
 }
 
+// A model that takes all channels takes no chosen one.
+func TestVolumeOfManyChannels(t *testing.T) {
+	scans := filepath.Join(t.TempDir(), "scans")
+	scansIn(t, scans, "p_0000.nii", "p_0001.nii")
+	_, err := New([]string{scans}, Options{Out: t.TempDir(), Format: NIfTI, Channels: []string{"T1", "T2"},
+		Find: dataset.Options{Volume: 2}})
+	if err == nil || !strings.Contains(err.Error(), "--volume 2, where the model takes all of T1, T2") {
+		t.Error(err)
+	}
+}
+
 // listener keeps what is told.
 type listener struct {
 	nobody
