@@ -13,6 +13,7 @@ import (
 	"maps"
 	"os"
 	"path/filepath"
+	"regexp"
 	"slices"
 	"strconv"
 	"strings"
@@ -197,20 +198,23 @@ func (b *Batch) groups(paths []string) (all [][]string) {
 	return all
 }
 
-// dropChannel names label maps as nnU-Net does where the scans follow its layout: CASE_0000.nii.gz
-// is the only channel of CASE. Scans that are numbered from 0000 keep their numbers.
+// dropChannel names label maps as nnU-Net does: CASE_0000.nii.gz is the only channel of CASE. Scans
+// that are numbered from 0000 keep their numbers, and so does one beside CASE.nii.gz. What else is
+// predicted with it does not change a name.
 func dropChannel(cases []dataset.Case) {
-	const channel = "_0000"
-	if slices.ContainsFunc(
-		cases,
-		func(c dataset.Case) bool { return !strings.HasSuffix(c.ID, channel) || c.ID == channel },
-	) {
-		return
+	called := map[string]int{} // by the name without a number
+	for _, c := range cases {
+		called[numberAtEnd.ReplaceAllString(c.ID, "")]++
 	}
 	for n := range cases {
-		cases[n].ID = strings.TrimSuffix(cases[n].ID, channel)
+		if name, cut := strings.CutSuffix(cases[n].ID, "_0000"); cut && name != "" && called[name] == 1 {
+			cases[n].ID = name
+		}
 	}
 }
+
+// numberAtEnd is one of four digits, as nnU-Net's channels have.
+var numberAtEnd = regexp.MustCompile(`_\d{4}$`)
 
 // place says which file each label map goes into.
 func (b *Batch) place() error {

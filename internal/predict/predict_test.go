@@ -59,6 +59,31 @@ func (m simple) Predict(_ context.Context, channels []*volume.Volume, o segment.
 	return l, nil, nil
 }
 
+// A scan's label map has its name whatever is predicted with it.
+func TestNamesWithoutChannels(t *testing.T) {
+	for names, want := range map[string]string{
+		"a_0000 b_0000":          "a b",
+		"a_0000 b_0000 extra":    "a b extra",
+		"p_0000 p_0001":          "p_0000 p_0001",
+		"p_0000 p_0002 b_0000":   "p_0000 p_0002 b",
+		"a a_0000":               "a a_0000",
+		"scan_12_0000 scan_0012": "scan_12 scan_0012",
+	} {
+		var cases []dataset.Case
+		for name := range strings.FieldsSeq(names) {
+			cases = append(cases, dataset.Case{ID: name})
+		}
+		dropChannel(cases)
+		var got []string
+		for _, c := range cases {
+			got = append(got, c.ID)
+		}
+		if text := strings.Join(got, " "); text != want {
+			t.Errorf("%s: %s, want %s", names, text, want)
+		}
+	}
+}
+
 // A model that takes all channels takes no chosen one.
 func TestVolumeOfManyChannels(t *testing.T) {
 	scans := filepath.Join(t.TempDir(), "scans")
