@@ -11,9 +11,11 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"maps"
 	"path/filepath"
 	"slices"
 	"strconv"
+	"strings"
 
 	"github.com/voxsaw/voxsaw/internal/fingerprint"
 	"github.com/voxsaw/voxsaw/internal/hint"
@@ -26,7 +28,7 @@ import (
 // A Fingerprint is what nnU-Net's planner goes by.
 type Fingerprint struct {
 	Name      string       // of the data set's folder
-	Spacings  [][3]float64 // of the labelled cases along (i, j, k), mm
+	Spacings  [][3]float64 // of the labelled cases along (i, j, k), as they are read, mm
 	Shapes    [][3]int     // of the boxes of what is not zero in every channel
 	Relative  float64      // the median share of a scan that its box has
 	Channels  []Channel
@@ -53,6 +55,10 @@ type described struct {
 // endings are those that nnU-Net reads by SimpleITK, its first choice for them.
 var endings = []string{".nii.gz", ".nii", ".nrrd", ".mha", ".gipl"}
 
+// readers are those of nnU-Net whose files are read here, and whether they turn the axes to RAS.
+var readers = map[string]bool{"SimpleITKIO": false, "NibabelIO": false, "SimpleITKIOWithReorient": true,
+	"NibabelIOWithReorient": true}
+
 // Extract reads the labelled scans of a folder of nnUNet_raw. told hears of each that is read, of
 // so many; it may be nil.
 func Extract(ctx context.Context, folder string, o dataset.ReadOptions, told func(done, of int)) (*Fingerprint, error) {
@@ -76,6 +82,10 @@ func Extract(ctx context.Context, folder string, o dataset.ReadOptions, told fun
 			return nil, fmt.Errorf("%s: file_ending %q is of files that are not read here", path, j.Ending)
 		}
 		f.FileReads = "SimpleITKIO"
+	}
+	if _, known := readers[f.FileReads]; !known {
+		return nil, fmt.Errorf("%s: overwrite_image_reader_writer %s is not known here, only %s", path, f.FileReads,
+			strings.Join(slices.Sorted(maps.Keys(readers)), ", "))
 	}
 	for n := range len(j.Channels) {
 		name, there := j.Channels[strconv.Itoa(n)]
@@ -128,7 +138,13 @@ func (f *Fingerprint) read(ctx context.Context, d *dataset.Dataset, o dataset.Re
 		if err != nil {
 			return fmt.Errorf("%s: %w", c.ID, err)
 		}
-		f.Spacings, f.Shapes = append(f.Spacings, v.Spacing()), append(f.Shapes, look.Nonzero.Size)
+		box := v.Grid
+		if box.Shape = look.Nonzero.Size; readers[f.FileReads] {
+			if box, err = box.Oriented("RAS"); err != nil {
+				return fmt.Errorf("%s: %w", c.ID, err)
+			}
+		}
+		f.Spacings, f.Shapes = append(f.Spacings, box.Spacing()), append(f.Shapes, box.Shape)
 		relative = append(relative, look.Nonzero.Share())
 		for k, values := range look.Values {
 			sums[k].Add(values)

@@ -14,7 +14,9 @@ import (
 	"testing"
 
 	"github.com/voxsaw/voxsaw/internal/planning"
+	"github.com/voxsaw/voxsaw/volume"
 	"github.com/voxsaw/voxsaw/volume/dataset"
+	"github.com/voxsaw/voxsaw/volume/nifti"
 )
 
 const (
@@ -133,6 +135,58 @@ func TestNumTraining(t *testing.T) {
 	}
 	if p.Full.Batch != all.Full.Batch || p.Full.Batch == few.Full.Batch {
 		t.Errorf("a batch of %d; of 4000 scans %d, of 4 %d", p.Full.Batch, all.Full.Batch, few.Full.Batch)
+	}
+}
+
+// A reader that turns the axes to RAS gives arrays of other axes than the file's: here of a
+// sagittal scan, whose slices lie 4 mm apart from left to right.
+func TestTurningReader(t *testing.T) {
+	folder := filepath.Join(t.TempDir(), "Dataset009_Sagittal")
+	for _, name := range []string{"imagesTr", "labelsTr"} {
+		if err := os.MkdirAll(filepath.Join(folder, name), 0o755); err != nil {
+			t.Fatal(err)
+		}
+	}
+	g := volume.Grid{Shape: [3]int{20, 22, 6},
+		Affine: volume.Affine{{0, 0, 4, 0}, {0.6, 0, 0, 0}, {0, -0.7, 0, 0}, {0, 0, 0, 1}}}
+	v := &volume.Volume{Grid: g, Int16: make([]int16, g.Len())}
+	l := &volume.LabelMap{Grid: g, Labels: make([]uint16, g.Len())}
+	for i := range v.Int16 {
+		v.Int16[i], l.Labels[i] = int16(1+i%100), uint16(i%2)
+	}
+	if err := errors.Join(nifti.Write(filepath.Join(folder, "imagesTr", "a_0000.nii"), v),
+		nifti.WriteLabels(filepath.Join(folder, "labelsTr", "a.nii"), l)); err != nil {
+		t.Fatal(err)
+	}
+	for reader, want := range map[string]struct {
+		spacing [3]float64
+		shape   [3]int
+	}{
+		"NibabelIO":               {[3]float64{0.6, 0.7, 4}, [3]int{20, 22, 6}},
+		"NibabelIOWithReorient":   {[3]float64{4, 0.6, 0.7}, [3]int{6, 20, 22}},
+		"SimpleITKIOWithReorient": {[3]float64{4, 0.6, 0.7}, [3]int{6, 20, 22}},
+		"MyReader":                {},
+	} {
+		text := fmt.Sprintf(`{"channel_names": {"0": "MR"}, "labels": {"background": 0, "a": 1}, "numTraining": 1, `+
+			`"file_ending": ".nii", "overwrite_image_reader_writer": %q}`, reader)
+		if err := os.WriteFile(filepath.Join(folder, "dataset.json"), []byte(text), 0o644); err != nil {
+			t.Fatal(err)
+		}
+		f, err := Extract(t.Context(), folder, dataset.DefaultReadOptions(), nil)
+		if reader == "MyReader" {
+			if err == nil || !strings.Contains(err.Error(), "reader_writer MyReader is not known here") {
+				t.Error(err)
+			}
+			continue
+		}
+		if err != nil {
+			t.Fatal(err)
+		}
+		for a, spacing := range f.Spacings[0] {
+			if math.Abs(spacing-want.spacing[a]) > 1e-6 || f.Shapes[0] != want.shape {
+				t.Errorf("%s: %v of %v, want %v", reader, f.Shapes, f.Spacings, want)
+			}
+		}
 	}
 }
 
