@@ -22,9 +22,12 @@ func checkpointOf(stderr io.Writer, path string) (string, error) {
 	switch {
 	case err != nil:
 		return path, nil // whoever reads it says what is wrong
+	case nnunet.IsOfVersion1(path):
+		return "", withHint(usagef("%s is a model of nnU-Net 1, which is not read", path),
+			"models of nnU-Net 2 are: they have a plans.json, and checkpoint_final.pth in fold_0")
 	case nnunet.IsModel(path) && info.IsDir():
 		return "", withHint(usagef("%s is a model of nnU-Net, no checkpoint of voxsaw", path),
-			"voxsaw predict takes such models, and --init of finetune and pretrain")
+			"voxsaw predict takes such models, and so does --init of finetune")
 	case nnunet.IsModel(path):
 		return "", withHint(usagef("%s is a checkpoint of PyTorch, none of voxsaw", path),
 			"voxsaw predict takes models of nnU-Net; other weights are read from .safetensors files")

@@ -96,6 +96,16 @@ func IsModel(path string) bool {
 	return strings.EqualFold(filepath.Ext(path), ".pth")
 }
 
+// IsOfVersion1 says whether a path is a model of nnU-Net 1, which is not read: its folder, or a
+// fold's, or a checkpoint.
+func IsOfVersion1(path string) bool {
+	if _, err := os.Stat(filepath.Join(path, "plans.pkl")); err == nil {
+		return true
+	}
+	_, err := os.Stat(filepath.Join(path, "model_final_checkpoint.model"))
+	return err == nil || strings.EqualFold(filepath.Ext(path), ".model")
+}
+
 // Near lists the folders of models that a path may have been meant for, which is none itself: the
 // one that it lies in, such as a fold's, or those one or two folders below, such as a data set's.
 func Near(path string) []string {

@@ -11,6 +11,7 @@ import (
 	"slices"
 	"strings"
 
+	"github.com/voxsaw/voxsaw/internal/numbers"
 	"github.com/voxsaw/voxsaw/internal/quality"
 	"github.com/voxsaw/voxsaw/internal/safetext"
 	"github.com/voxsaw/voxsaw/internal/smallfile"
@@ -46,7 +47,7 @@ func (p *Postprocessing) Apply(labels []uint16, shape [3]int) {
 // determined it; that of other folds alone is an error.
 func (m *Model) Postprocessing() (*Postprocessing, error) {
 	name := func(folds string) string { return filepath.Join(m.Folder, validatedPrefix+folds, postprocessingName) }
-	predicting := slices.Sorted(slices.Values(m.Folds))
+	predicting := slices.SortedFunc(slices.Values(m.Folds), numbers.CompareNatural)
 	path := name(strings.Join(predicting, "_"))
 	b, err := smallfile.Read(path, smallfile.List)
 	if errors.Is(err, fs.ErrNotExist) {

@@ -81,6 +81,17 @@ func TestPostprocessing(t *testing.T) {
 		return fmt.Sprintf(`{"postprocessing_fns": [%q], "postprocessing_kwargs": [{"labels_or_regions": %s}]}`,
 			function, labels)
 	}
+	eleven := &Model{Folder: m.Folder, Folds: strings.Fields("10 9 8 7 6 5 4 3 2 1 0"), Labels: m.Labels}
+	if err := os.Mkdir(filepath.Join(m.Folder, "crossval_results_folds_0_1_2_3_4_5_6_7_8_9_10"), 0o755); err != nil {
+		t.Fatal(err)
+	}
+	if err := os.WriteFile(filepath.Join(m.Folder, "crossval_results_folds_0_1_2_3_4_5_6_7_8_9_10",
+		"postprocessing.json"), []byte(step(keepLargest, "1")), 0o644); err != nil {
+		t.Fatal(err)
+	}
+	if p, err := eleven.Postprocessing(); err != nil || len(p.Steps) != 1 {
+		t.Errorf("of eleven folds: %+v, %v", p, err)
+	}
 	m.Folds = []string{"1", "0"} // the same folds
 	m.Regions = true
 	write([]byte(step(keepLargest, "[[1, 7], [7]]")))
