@@ -81,6 +81,11 @@ func runPower(cmd *cobra.Command, o powerOptions, path string) error {
 	for _, why := range left {
 		say(cmd.ErrOrStderr(), "left out: %v", why)
 	}
+	if others := compared(pilots); others > 1 {
+		say(cmd.ErrOrStderr(), "this is for the p of one comparison; crossval and compare adjust p over all %d "+
+			"(Holm): to have the smallest of them below %v, plan with --alpha %.2g", others, o.Alpha,
+			o.Alpha/float64(others))
+	}
 	needed := table.Pilots(pilots, o.Difference, metric, p)
 	if o.JSON {
 		return needed.JSON(stdout)
@@ -90,6 +95,16 @@ func runPower(cmd *cobra.Command, o powerOptions, path string) error {
 		return err
 	}
 	return errors.Join(printTable(stdout, needed), printTable(stdout, found))
+}
+
+// compared is how many initialisations are compared with the baseline, of the share that has most.
+func compared(pilots []eval.Pilot) (most int) {
+	count := map[float64]int{}
+	for _, p := range pilots {
+		count[p.Fraction]++
+		most = max(most, count[p.Fraction])
+	}
+	return most
 }
 
 // readRuns reads the scores of an experiment's runs. The note says what the file does not tell.

@@ -16,11 +16,11 @@ import (
 func (r *Result) LearningCurves(out string) ([]eval.LearningCurve, error) {
 	var curves []eval.LearningCurve
 	for _, t := range r.Plan.trials(r.Cases) {
-		if len(t.Curve) == 0 || !slices.ContainsFunc(r.Runs, t.is) {
+		if len(t.Curve) == 0 || !slices.ContainsFunc(r.Runs, t.is) || r.Plan.averages(t.Init) {
 			continue
 		}
 		c := eval.LearningCurve{Initialisation: t.Init, Fraction: t.Fraction, Fold: t.Fold, Seed: t.Seed,
-			Draw: r.Plan.drawShared(t.Seed)}
+			Draw: r.Plan.drawShared(t.Seed, t.Fraction)}
 		var err error
 		if c.Steps, c.Values, err = readCurve(train.Validations(t.Folder(out))); err != nil {
 			return nil, fmt.Errorf("the learning curve of trial %s: %w", t.Name(), err)
@@ -28,6 +28,12 @@ func (r *Result) LearningCurves(out string) ([]eval.LearningCurve, error) {
 		curves = append(curves, c)
 	}
 	return curves, nil
+}
+
+// averages says whether runs of an initialisation are of several networks: then a curve, which is
+// one network's, says nothing about them.
+func (p Plan) averages(init string) bool {
+	return slices.ContainsFunc(p.Inits, func(i Initialisation) bool { return i.Name == init && i.networks() > 1 })
 }
 
 // readCurve reads the DSC of a run's validations.

@@ -133,9 +133,9 @@ func TestReplicates(t *testing.T) {
 		if want := subsets[fmt.Sprint(trial.Fold, trial.Fraction, own)]; !slices.Equal(trial.Train, want) {
 			t.Errorf("%s has not the draw of seed %d: %v, want %v", trial.Name(), own, trial.Train, want)
 		}
-		if p.drawShared(trial.Seed) != own || before.drawShared(trial.Seed) != 0 {
-			t.Errorf("%s is said to have draw %d, and %d without draws", trial.Name(), p.drawShared(trial.Seed),
-				before.drawShared(trial.Seed))
+		if p.drawShared(trial.Seed, 0.5) != own || before.drawShared(trial.Seed, 0.5) != 0 {
+			t.Errorf("%s is said to have draw %d, and %d without draws", trial.Name(), p.drawShared(trial.Seed, 0.5),
+				before.drawShared(trial.Seed, 0.5))
 		}
 	}
 	p = before
@@ -151,6 +151,35 @@ func TestReplicates(t *testing.T) {
 		}
 		shared[key] = trial.Train
 	}
+	// Runs of a fold on the same labelled cases have one draw, whatever makes them the same.
+	for _, own := range []bool{true, false} {
+		for _, draws := range []int{0, 3} {
+			if p = before; !own && draws > 0 {
+				continue // refused
+			}
+			if p.Draws = draws; !own {
+				p.Subsets = "shared"
+			}
+			if c, err = p.cases(ids, nil, nil); err != nil {
+				t.Fatal(err)
+			}
+			all := p.trials(c)
+			for _, a := range all {
+				drawn := p.drawShared(a.Seed, a.Fraction)
+				for _, b := range all {
+					if a.Fold != b.Fold || a.Fraction != b.Fraction || a.Seed == b.Seed {
+						continue
+					}
+					same := drawn > 0 && drawn == p.drawShared(b.Seed, b.Fraction)
+					if want := slices.Equal(a.Train, b.Train); same != want {
+						t.Errorf("own %v, draws %d: %s and %s have the same cases: %v, one draw: %v", own, draws,
+							a.Name(), b.Name(), want, same)
+					}
+				}
+			}
+		}
+	}
+	p = before
 	if got := p.encoderNumbers(); !slices.Equal(got, []int{0, 1, 2}) || p.encoderOf(4) != p.encoderOf(1) {
 		t.Errorf("encoders %v", got)
 	}

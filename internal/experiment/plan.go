@@ -478,6 +478,11 @@ func (p Plan) cases(ids, plain []string, patients dataset.Patients) (Cases, erro
 	s := dataset.Selection{Folds: p.Folds, FoldScheme: p.FoldScheme, Splits: p.Splits, SubsetSeed: p.SubsetSeed,
 		Patients: patients}
 	splits, err := s.AllFolds(ids)
+	if err != nil && p.Splits != "" && len(c.Unlabelled) > 0 {
+		err = fmt.Errorf("%w: unlabelled: %v sets %s aside for pretraining before folds are made, and folds must not "+
+			"name them: %s. Take them out of the file, or leave unlabelled out", err, p.Unlabelled,
+			numbers.Count(len(c.Unlabelled), "labelled case"), safetext.List(c.Unlabelled))
+	}
 	if err != nil {
 		return c, err
 	}
@@ -547,10 +552,13 @@ func (p Plan) draw(number uint64) uint64 {
 	return (number-1)%uint64(p.Draws) + 1
 }
 
-// drawShared is the same where seeds may share a draw, as [eval.Trial] has it: 0 where each has its
-// own.
-func (p Plan) drawShared(number uint64) uint64 {
-	if p.Draws == 0 {
+// drawShared is the same where seeds share a draw, as [eval.Trial] has it: 0 where each has its
+// own. All seeds have one where a share is drawn once for all, and where it is all training cases.
+func (p Plan) drawShared(number uint64, fraction float64) uint64 {
+	switch one := p.Subsets == subsetsShared || fraction == 1; {
+	case one && len(p.Seeds) > 1:
+		return 1
+	case one || p.Draws == 0:
 		return 0
 	}
 	return p.draw(number)

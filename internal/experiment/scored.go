@@ -37,8 +37,8 @@ func (r *Result) Scored() Scored {
 			"what some had learnt from before is said below."
 	}
 	if r.Plan.Subsets == subsetsShared && len(r.Plan.Seeds) > 1 {
-		about += " All seeds of a fold have the same labelled cases (subsets: shared): intervals and p tell of " +
-			"training again on these, not of other labelled cases."
+		about += " All seeds of a fold have the same labelled cases (subsets: shared): their runs are averaged, and " +
+			"a fold counts once in intervals and p, which do not tell of other labelled cases."
 	}
 	var names []string
 	for _, i := range r.Plan.Inits {

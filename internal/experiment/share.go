@@ -263,7 +263,7 @@ func (r *runner) all(ctx context.Context, trials []Trial) error {
 			continue
 		}
 		r.result.Runs = append(r.result.Runs, eval.Trial{Initialisation: t.Init, Fraction: t.Fraction, Fold: t.Fold,
-			Seed: t.Seed, Draw: r.plan.drawShared(t.Seed), Components: r.plan.Inference.Components,
+			Seed: t.Seed, Draw: r.plan.drawShared(t.Seed, t.Fraction), Components: r.plan.Inference.Components,
 			Scores: r.markUnlearnt(t, scores[n])})
 	}
 	return err

@@ -279,7 +279,7 @@ func Undrawn(path string, runs []eval.Trial) string {
 		return ""
 	}
 	for n, r := range runs {
-		runs[n].Draw = plan.drawShared(r.Seed)
+		runs[n].Draw = plan.drawShared(r.Seed, r.Fraction)
 	}
 	return fmt.Sprintf("%s does not say which seeds share a draw of the labelled cases (no column draw): taken from "+
 		"%s, draws: %d; %s", path, beside, plan.Draws, again)

@@ -84,7 +84,7 @@ func TestUnlikeRuns(t *testing.T) {
 
 // Seeds that share their labelled cases repeat the training alone: a report says so.
 func TestSharedSubsetsAreTold(t *testing.T) {
-	const told = "training again on these, not of other labelled cases"
+	const told = "a fold counts once in intervals and p, which do not tell of other labelled cases"
 	r := Result{Plan: DefaultPlan()}
 	if about := r.Scored().About; !strings.Contains(about, told) {
 		t.Errorf("%q", about)

@@ -13,8 +13,8 @@ import (
 	"github.com/voxsaw/voxsaw/volume"
 )
 
-// unzipped reads a gzip file of one member or of many (bgzip's, pigz's), and passes over zeros behind
-// the last one, which some programs fill their files with.
+// unzipped reads a gzip file of one member or of many (bgzip's, pigz's), and passes over zeros
+// behind the last one, which some programs fill their files with.
 type unzipped struct {
 	in *bufio.Reader
 	z  *gzip.Reader
@@ -90,8 +90,8 @@ func (c *content) damaged(err error) error {
 	return &volume.FormatError{Path: c.path, Problem: problem, Err: err}
 }
 
-// eachUnzipped does what [eachPiece] does with a compressed file: while a piece is converted, the next
-// one is decompressed.
+// eachUnzipped does what [eachPiece] does with a compressed file: while a piece is converted, the
+// next one is decompressed.
 func (h *Header) eachUnzipped(c *content, index int, take func(first int64, src []byte) bool) error {
 	total := h.bytes()
 	u, err := unzip(c.file)

@@ -15,8 +15,8 @@ import (
 	"github.com/klauspost/compress/gzip"
 )
 
-// member is a member of a gzip file made by hand: with every optional part of a header that the bits
-// of n ask for, after RFC 1952.
+// member is a member of a gzip file made by hand: with every optional part of a header that the
+// bits of n ask for, after RFC 1952.
 func member(data []byte, n int) []byte {
 	flags := byte(n%16) << 1
 	file := []byte{0x1f, 0x8b, 8, flags, 1, 2, 3, 4, 0, 255}
@@ -96,7 +96,8 @@ func TestDamagedGzip(t *testing.T) {
 		{"another magic", change(1, 1), gzip.ErrHeader},
 		{"another method", change(2, 1), gzip.ErrHeader},
 		{"name without an end", change(3, 1<<3)[:12], io.ErrUnexpectedEOF},
-		{"header's checksum", slices.Concat([]byte{0x1f, 0x8b, 8, 2, 0, 0, 0, 0, 0, 0, 1, 2}, file[10:]), gzip.ErrHeader},
+		{"header's checksum", slices.Concat([]byte{0x1f, 0x8b, 8, 2, 0, 0, 0, 0, 0, 0, 1, 2}, file[10:]),
+			gzip.ErrHeader},
 		{"checksum", change(-5, 1), gzip.ErrChecksum},
 		{"length", change(-1, 1), gzip.ErrChecksum},
 		{"other data behind", append(bytes.Clone(file), "x"...), errGarbage},
