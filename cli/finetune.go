@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"io"
 	"io/fs"
+	"slices"
 	"strings"
 
 	"github.com/spf13/cobra"
@@ -177,7 +178,8 @@ func (o *finetuneOptions) choose(cmd *cobra.Command, cache *prepared.Store) (ids
 		return nil, nil, nil, err
 	}
 	o.Cases.Patients = dataset.PatientsOf(cache.Records())
-	if training, held, err = o.Cases.Choose(ids); err != nil {
+	_, plain := cache.ForTraining()
+	if training, held, err = o.Cases.Choose(ids, plain...); err != nil {
 		return nil, nil, nil, config.Mistaken(err)
 	}
 	return ids, training, held, nil
@@ -191,8 +193,8 @@ func (o *finetuneOptions) target(training, held []string) ([]string, error) {
 		return nil, withHint(&usageError{err}, "voxsaw selftrain --teacher CHECKPOINT,CHECKPOINT makes such a folder")
 	}
 	o.Config.Targets, o.Predicted = o.Targets, targets.Digest
-	kept := targets.Kept()
-	if free := o.Cases.Patients.WithoutLabels(kept, training, held); len(free) < len(kept) {
+	kept := slices.DeleteFunc(targets.Kept(), among(o.Cases.Exclude))
+	if free := o.Cases.WithoutLabels(kept, training, held); len(free) < len(kept) {
 		return nil, withHint(usagef("%s has label maps of cases that are trained on or held out here, "+
 			"or of their patients", o.Targets),
 			"hold the same cases out as when the label maps were made (--fold, --folds, --splits)")
@@ -237,7 +239,7 @@ func runFinetune(cmd *cobra.Command, o finetuneOptions, run runFlags) error {
 	data := sample.Data{Store: cache, Train: training, Validate: held}
 	if o.Config.Unlabelled {
 		_, unlabelled := cache.ForTraining()
-		if data.Unlabelled = o.Cases.Patients.WithoutLabels(unlabelled, training, held); len(data.Unlabelled) == 0 {
+		if data.Unlabelled = o.Cases.WithoutLabels(unlabelled, training, held); len(data.Unlabelled) == 0 {
 			return withHint(usagef("--unlabelled: there is no scan without labels to learn from in %s", o.Data),
 				"voxsaw prepare FOLDER FOLDER puts labelled and unlabelled scans into one folder; "+
 					"or leave --unlabelled out")

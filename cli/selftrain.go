@@ -128,7 +128,7 @@ func (o selftrainOptions) scans(cmd *cobra.Command, store *prepared.Store) (scan
 		return nil, nil, nil, err
 	}
 	_, plain := store.ForTraining()
-	if scans = o.Cases.Patients.WithoutLabels(plain, training, held); len(scans) == 0 {
+	if scans = o.Cases.WithoutLabels(plain, training, held); len(scans) == 0 {
 		err = withHint(usagef("there is no scan without labels to learn from in %s", o.Data),
 			"voxsaw prepare FOLDER FOLDER puts labelled and unlabelled scans into one folder")
 	}

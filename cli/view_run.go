@@ -231,7 +231,8 @@ func heldOutOf(folder string, store *prepared.Store) ([]string, error) {
 	}
 	labelled, unlabelled := store.ForTraining()
 	if status.Kind == checkpoint.Segmentation {
-		unlabelled = nil
+		_, held, err := s.Choose(labelled, unlabelled...)
+		return held, err
 	}
 	_, held, err := s.ChooseWith(labelled, unlabelled)
 	return held, err

@@ -26,7 +26,7 @@ type Selection struct {
 	Fraction float64 `yaml:"fraction" range:"(0,1]"`
 	// seed of shuffled folds, of the cases held out and of the subsets
 	SubsetSeed uint64 `yaml:"subset_seed"`
-	// cases to leave out altogether
+	// cases to leave out altogether, with labels or without
 	Exclude  []string `yaml:"exclude"`
 	Patients Patients `yaml:"-"` // of the cases
 }
@@ -36,20 +36,40 @@ func DefaultSelection() Selection {
 	return Selection{Folds: 4, FoldScheme: FoldsConsecutive, HoldOut: 0.1, Fraction: 1, SubsetSeed: 1}
 }
 
-// Choose divides cases. The result depends on the names, the patients and the selection alone.
-func (s Selection) Choose(ids []string) (train, held []string, err error) {
-	return s.ChooseWith(ids, nil)
+// Choose divides cases; others of the data set may be among those to leave out. The result depends
+// on the names, the patients and the selection alone.
+func (s Selection) Choose(ids []string, others ...string) (train, held []string, err error) {
+	if err := s.checkExclude(ids, others); err != nil {
+		return nil, nil, err
+	}
+	return s.choose(ids, nil)
+}
+
+// WithoutLabels is [Patients.WithoutLabels] but for the cases to leave out.
+func (s Selection) WithoutLabels(scans, labelled, held []string) []string {
+	return s.Patients.WithoutLabels(scans, slices.Concat(labelled, s.Exclude), held)
+}
+
+func (s Selection) checkExclude(labelled, unlabelled []string) error {
+	for _, id := range s.Exclude {
+		if !slices.Contains(labelled, id) && !slices.Contains(unlabelled, id) {
+			return fmt.Errorf("case %s is to be left out, but is not in the data set", id)
+		}
+	}
+	return nil
 }
 
 // ChooseWith divides labelled cases and adds unlabelled ones to those to train on, for training
 // that needs no labels. It holds out the same labelled cases as Choose, and drops unlabelled scans
 // of their patients. With fewer than two labelled cases, it divides all cases.
 func (s Selection) ChooseWith(labelled, unlabelled []string) (train, held []string, err error) {
-	for _, id := range s.Exclude {
-		if !slices.Contains(labelled, id) && !slices.Contains(unlabelled, id) {
-			return nil, nil, fmt.Errorf("case %s is to be left out, but is not in the data set", id)
-		}
+	if err := s.checkExclude(labelled, unlabelled); err != nil {
+		return nil, nil, err
 	}
+	return s.choose(labelled, unlabelled)
+}
+
+func (s Selection) choose(labelled, unlabelled []string) (train, held []string, err error) {
 	ids, more := s.divided(labelled, unlabelled)
 	switch {
 	case s.Splits != "" && s.Fold == 0:

@@ -90,6 +90,30 @@ func TestUnlabelledCasesDoNotMoveTheHeldOut(t *testing.T) {
 	}
 }
 
+// A scan without labels may be left out of what is learnt from beside labelled cases.
+func TestUnlabelledScansAreLeftOut(t *testing.T) {
+	labelled, unlabelled := names(20), []string{"a", "b", "c", "z"}
+	s := DefaultSelection()
+	s.Fold = 1
+	train, held, err := s.Choose(labelled)
+	if err != nil {
+		t.Fatal(err)
+	}
+	s.Exclude = []string{"b"}
+	s.Patients = Patients{held[0]: "one", "c": "one"}
+	withoutB, heldB, err := s.Choose(labelled, unlabelled...)
+	if err != nil || !slices.Equal(withoutB, train) || !slices.Equal(heldB, held) {
+		t.Errorf("%v and %v, %v", withoutB, heldB, err)
+	}
+	if scans := s.WithoutLabels(unlabelled, withoutB, heldB); !slices.Equal(scans, []string{"a", "z"}) {
+		t.Errorf("%v", scans)
+	}
+	s.Exclude = []string{"y"}
+	if _, _, err := s.Choose(labelled, unlabelled...); err == nil {
+		t.Error("left out a case that is not there")
+	}
+}
+
 func TestSelectionRefuses(t *testing.T) {
 	for name, change := range map[string]func(*Selection){
 		"a fold that is not there":   func(s *Selection) { s.Fold = 5 },
