@@ -23,7 +23,7 @@ type Trial struct {
 // The trial's own numbers.
 const (
 	trialSteps = 3  // timed at least, the first one left out
-	trialItems = 3  // held-out items that are timed at least, unless they are very slow
+	trialItems = 3  // held-out items that are timed at least, unless they take trialShare
 	trialShare = 20 // part of the time that the timed steps may take, and the validation
 	trialMost  = 30 * time.Second
 )
@@ -35,7 +35,7 @@ const (
 func Try(ctx context.Context, within time.Duration, o voxsaw.RunOptions,
 	begin func(ctx context.Context, steps int, o voxsaw.RunOptions) error) (Trial, error) {
 	long := min(within/trialShare, trialMost)
-	held := heldOutWatch{began: train.Now(), long: long}
+	held := heldOutWatch{began: train.Now(), long: long, most: max(within/trialShare, timeEnough)}
 	run, enough := context.WithCancel(ctx)
 	defer enough()
 	held.enough, o.Observer = enough, &held
@@ -86,7 +86,8 @@ func stoppedHere(ctx context.Context, err error) error {
 type heldOutWatch struct {
 	voxsaw.Observer
 	enough  context.CancelFunc
-	long    time.Duration // after which those done are enough
+	long    time.Duration // after which those done are enough, if they are a few
+	most    time.Duration // after which they are, however few
 	began   time.Time
 	start   time.Duration // until the first step was done
 	since   time.Time     // the validation began
@@ -113,7 +114,7 @@ func (h *heldOutWatch) Validating(_, done, of int) {
 	if done == 1 {
 		h.first = h.elapsed
 	}
-	if done < of && h.elapsed > h.long && (done >= trialItems || h.elapsed > timeEnough) {
+	if done < of && h.elapsed > h.long && (done >= trialItems || h.elapsed > h.most) {
 		h.enough()
 	}
 }

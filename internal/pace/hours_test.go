@@ -188,6 +188,8 @@ func TestHoursAreKept(t *testing.T) {
 		"the last is the largest":  {scripted{first: 2 * s, step: 300 * ms, items: back}, 1, 18 * s},
 		"many": {scripted{first: 2 * s, step: 300 * ms, items: many(100, 2*s), ready: 3 * s}, 3,
 			200 * s},
+		"a small one first, slow ones": {scripted{first: 9 * s, step: 4 * s,
+			items: append([]time.Duration{31 * s}, many(19, 120*s)...)}, 3, 2400 * s},
 		"slow ones":        {scripted{first: 9 * s, step: 4 * s, items: many(20, 40*s)}, 3, 800 * s},
 		"a few minutes":    {scripted{first: s, step: 300 * ms, items: many(20, s)}, 0.05, 20 * s},
 		"slow checkpoints": {scripted{first: 2 * s, step: 300 * ms, save: 10 * s, items: many(4, s)}, 1, 4 * s},
