@@ -158,7 +158,7 @@ func Make(f Fingerprint, m Machine, hours float64) (*Plan, error) {
 	}
 	p.steps(f)
 	p.divide(f)
-	p.time()
+	p.time(hours)
 	return p, nil
 }
 
@@ -408,7 +408,7 @@ func (p *Plan) validate(f Fingerprint, m Machine, hours float64) (err error) {
 }
 
 // time tells what a training takes.
-func (p *Plan) time() {
+func (p *Plan) time(hours float64) {
 	data := "the prepared cases"
 	if p.Timed.MadeUp {
 		data = "a made-up scan, for none is prepared"
@@ -419,8 +419,13 @@ func (p *Plan) time() {
 	if p.Validations > 0 {
 		parts += fmt.Sprintf(", %s of %s", numbers.Count(p.Validations, "validation"), terminal.Duration(p.Validation))
 	}
+	longer := ""
+	if whole := time.Duration(hours * float64(time.Hour)); p.Takes() > whole {
+		longer = fmt.Sprintf("; WARNING: that is more than the %s that were planned for, of which one validation "+
+			"leaves too little: give it more hours, or hold fewer cases out", terminal.Duration(whole))
+	}
 	p.decide("time", terminal.Duration(p.Takes()),
-		"that is what one fine-tuning takes here: %s; checkpoints come on top", parts)
+		"that is what one fine-tuning takes here: %s; checkpoints come on top%s", parts, longer)
 }
 
 // largest is the shape of the scan with most voxels at a spacing.
@@ -521,14 +526,26 @@ func (p *Plan) pretraining(f Fingerprint, m Machine) (err error) {
 	return nil
 }
 
+// enough is the time of a plan that has room for as many steps as are enough, beside as many
+// validations as it has then.
+func (p *Plan) enough() (whole time.Duration) {
+	steps := float64(p.Timed.Start + (enoughSteps-1)*p.Step)
+	for n := p.Validations; ; n++ {
+		whole = time.Duration(max(steps/training, (steps+float64(n)*float64(p.Validation))/(1-saving)))
+		if n == 0 || n == validations || float64(n+1)*float64(p.Validation) > validating*float64(whole) {
+			return whole
+		}
+	}
+}
+
 // steps tells why there are so many of fine-tuning.
 func (p *Plan) steps(f Fingerprint) {
 	step, budget, is := terminal.Duration(p.Step), terminal.Duration(p.budget), fmt.Sprint(p.Steps)
 	switch {
 	case p.fits < enoughSteps:
 		p.decide("steps", is,
-			"a step takes %s here, and no more fit into %s; %d would be better, for which %s are needed", step, budget,
-			enoughSteps, terminal.Duration(time.Duration(float64(p.Step)*enoughSteps/training)))
+			"a step takes %s here, and no more fit into %s; %d would be better, for which %s are needed for one "+
+				"training", step, budget, enoughSteps, terminal.Duration(p.enough()))
 	case p.Steps >= mostSteps:
 		p.decide("steps", is, "a step takes %s here; more than %d gained nothing in the study of learning curves", step,
 			mostSteps)

@@ -208,6 +208,40 @@ func TestValidations(t *testing.T) {
 	}
 }
 
+// The hours that are said to be needed for enough steps are: with them a plan has as many, and with
+// fewer it has not. A plan that takes longer than its hours says so.
+func TestHoursThatAreNeeded(t *testing.T) {
+	f := setOf(20, [3]float64{1, 1, 1}, [3]int{200, 200, 200})
+	f.Puzzles = NoPuzzles
+	for _, each := range []time.Duration{0, 15 * time.Second, 45 * time.Second, 5 * time.Minute} {
+		m := &aMachine{speed: 1e8, start: time.Minute, validation: each}
+		p := plan(t, f, m, 1)
+		needed := p.enough()
+		reason := p.Decisions[slices.IndexFunc(p.Decisions, func(d Decision) bool { return d.What == "steps" })].Because
+		said := terminal.Duration(needed) + " are needed for one training"
+		if p.Steps >= enoughSteps || !strings.HasSuffix(reason, said) {
+			t.Fatalf("%v: %d steps: %s", each, p.Steps, reason)
+		}
+		of := func(share float64) int {
+			later := &Plan{Finetune: p.Finetune, Spacing: p.Spacing, Timed: p.Timed, Step: p.Step}
+			if err := later.validate(f, m, share*needed.Hours()); err != nil {
+				t.Fatal(err)
+			}
+			return later.Timed.fits(later.budget)
+		}
+		if enough, fewer := of(1.0001), of(0.99); enough < enoughSteps || fewer >= enoughSteps {
+			t.Errorf("%v a scan: in %v there are %d steps, in less %d", each, needed, enough, fewer)
+		}
+	}
+	for each, warned := range map[time.Duration]bool{5 * time.Minute: false, 14 * time.Minute: true} {
+		p := plan(t, f, &aMachine{speed: 1e9, validation: each}, 1)
+		reason := p.Decisions[len(p.Decisions)-1].Because
+		if strings.Contains(reason, "WARNING: that is more than") != warned || warned != (p.Takes() > time.Hour) {
+			t.Errorf("%v a scan: %v: %s", each, p.Takes(), reason)
+		}
+	}
+}
+
 // A training that has too few steps beside its validations is the smallest one.
 func TestValidationsCountForTheCrop(t *testing.T) {
 	f := setOf(20, [3]float64{1, 1, 1}, [3]int{200, 200, 200})
