@@ -10,8 +10,8 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/voxsaw/voxsaw"
-	"github.com/voxsaw/voxsaw/internal/checkpoint"
 	"github.com/voxsaw/voxsaw/internal/config"
+	"github.com/voxsaw/voxsaw/internal/nnunet"
 	"github.com/voxsaw/voxsaw/internal/numbers"
 	"github.com/voxsaw/voxsaw/internal/train"
 	"github.com/voxsaw/voxsaw/sample"
@@ -91,6 +91,9 @@ func runSelftrain(cmd *cobra.Command, o *selftrainOptions, run *runFlags, defaul
 		if err := o.check(cmd, run, student); err != nil { // before the teachers take their time
 			return err
 		}
+		if err := o.mayLearn(cmd, *run, student, defaults, teachers, round+1 < o.Rounds); err != nil {
+			return err
+		}
 		if err := o.teach(cmd, teachers, targets, before); err != nil {
 			return err
 		}
@@ -144,23 +147,71 @@ func (o selftrainOptions) known(cmd *cobra.Command, teachers []string) error {
 		return err
 	}
 	defer store.Close()
-	_, _, held, err := o.scans(cmd, store)
+	_, training, held, err := o.scans(cmd, store)
 	if err != nil {
 		return err
 	}
 	if err := segment.MayTeach(teachers, store, held); err != nil {
 		return err
 	}
-	if o.Rounds < 2 || o.Init == "" || len(held) == 0 {
+	if o.Rounds < 2 || o.Init == "" || nnunet.IsModel(o.Init) {
 		return nil
 	}
-	d, err := checkpoint.Read(o.Init)
-	if err != nil || d.Lost == "" {
-		return nil // whoever begins with them says what is wrong
+	init, err := train.CheckpointOf(o.Init)
+	if err != nil {
+		return nil // whoever begins with it says what is wrong
 	}
-	return withHint(usagef("--init %s: %s: nobody can say whether held-out cases are among them, and the student of "+
-		"the first round could not be a teacher in the second", o.Init, d.Lost),
-		"copy that file back beside the checkpoint, start from another, or leave --rounds out")
+	of := segment.TargetOptions{Drawn: training, Held: held}
+	if err := segment.CheckTeachers(o.Config, init, store, of); err != nil {
+		return withHint(
+			&usageError{fmt.Errorf("the student of the first round is to be a teacher in the second: %w", err)},
+			"start from another checkpoint, or leave --rounds out")
+	}
+	return nil
+}
+
+// mayLearn refuses a student that has not begun and could not learn from the teachers, or not join
+// them.
+func (o selftrainOptions) mayLearn(cmd *cobra.Command, run runFlags, student string, defaults selftrainOptions,
+	teachers []string, joins bool) error {
+	switch {
+	case train.Begun(student):
+		return nil
+	case joins && o.Init == "" && unsized(cmd):
+		return withHint(
+			usagef("the student of round 1 joins the teachers, whose network it must have, and no size says it"),
+			"add --config FILE with the settings of the teachers: the plan that they were trained by, or the "+
+				"planned.yaml of one's run")
+	case o.Init != "": // whose network it has
+		o = defaults
+		stderr := cmd.ErrOrStderr()
+		cmd.SetErr(io.Discard) // the training says it
+		err := resolve(cmd, &o)
+		if err == nil {
+			err = o.begin(cmd, run, defaults.finetuneOptions, &o)
+		}
+		cmd.SetErr(stderr)
+		if err != nil {
+			return err
+		}
+	default:
+		if _, err := planned(&o.Network, o.Plans); err != nil {
+			return err
+		}
+	}
+	store, err := openCache(o.Data)
+	if err != nil {
+		return err
+	}
+	defer store.Close()
+	c, err := o.Config.Resolve(store)
+	if err != nil {
+		return nil // sizes that are not known yet do not fit the scans
+	}
+	if err := segment.MayLearnFrom(teachers[0], c, joins); err != nil {
+		return &usageError{err}
+	}
+	return nil
 }
 
 // sameTeachers refuses more steps for a student that has already labelled scans for the next round:

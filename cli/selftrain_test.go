@@ -165,6 +165,65 @@ func TestLostListOfFirstWeightsIsFoundBefore(t *testing.T) {
 	}
 }
 
+// A student that is to be a teacher does not begin with weights that know labels of held-out cases,
+// has the teachers' network and classes: that is found before the teachers work. One that joins
+// nobody may have another network, and no other classes.
+func TestStudentsAreLookedAtBefore(t *testing.T) {
+	dir := t.TempDir()
+	defaults := selftrainOptions{finetuneOptions: finetuneOptions{Config: segment.DefaultConfig(),
+		Cases: dataset.DefaultSelection(), Data: filepath.Join(dir, "prepared"), Machine: defaultDevice()}, Rounds: 2}
+	defaults.Cases.Fold = 1
+	defaults.Network.Channels, defaults.Network.Levels, defaults.Crop = 2, 1, [3]int{16, 16, 16}
+	preparedPhantoms(t, defaults.Data, "e")
+	store, err := prepared.Open(defaults.Data)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer store.Close()
+	labelled, _ := store.ForTraining()
+	_, held, err := defaults.Cases.Choose(labelled)
+	if err != nil {
+		t.Fatal(err)
+	}
+	teacher, knows := filepath.Join(dir, "teacher.safetensors"), filepath.Join(dir, "knows.safetensors")
+	teacherOf(t, teacher, defaults.Data, volume.DefaultPreparation())
+	teacherOf(t, knows, defaults.Data, volume.DefaultPreparation(), held[0])
+	o := defaults
+	o.Init = knows
+	if err := o.known(newSelftrain(), []string{teacher}); err == nil ||
+		!strings.Contains(err.Error(), "have learnt from the labels of cases that are held out here") {
+		t.Errorf("--init knows held-out cases: %v", err)
+	}
+	wider := func(o *selftrainOptions) { o.Network.Channels = 4 }
+	for name, c := range map[string]struct {
+		change  func(o *selftrainOptions)
+		unsized bool
+		joins   bool
+		want    string
+	}{
+		"alike":             {func(*selftrainOptions) {}, false, true, ""},
+		"more channels":     {wider, false, true, "cannot be averaged with"},
+		"joins nobody":      {wider, false, false, ""},
+		"other classes":     {func(o *selftrainOptions) { o.Labels = []string{"liver"} }, false, false, "tell apart"},
+		"no size":           {func(*selftrainOptions) {}, true, true, "no size says it"},
+		"no size, no joint": {func(*selftrainOptions) {}, true, false, ""},
+	} {
+		cmd := newSelftrain()
+		cmd.SetContext(t.Context())
+		if !c.unsized {
+			if err := cmd.Flags().Set("crop", "16x16x16"); err != nil {
+				t.Fatal(err)
+			}
+		}
+		o := defaults
+		c.change(&o)
+		err := o.mayLearn(cmd, runFlags{}, filepath.Join(dir, "student"), defaults, []string{teacher}, c.joins)
+		if (err != nil) != (c.want != "") || err != nil && !strings.Contains(err.Error(), c.want) {
+			t.Errorf("%s: %v, want %q", name, err, c.want)
+		}
+	}
+}
+
 // preparedPhantoms prepares four made-up patients into a folder, and others without labels.
 func preparedPhantoms(t *testing.T, dir string, plain ...string) {
 	t.Helper()

@@ -195,6 +195,27 @@ func MayTeach(checkpoints []string, store *prepared.Store, held []string) error 
 	return checkTeachers(learnt, store, held)
 }
 
+// MayLearnFrom says, before a teacher works for hours, whether a student may learn from the label
+// maps of the network of a checkpoint, and, where it joins the teachers afterwards, whether the two
+// can be averaged. The student's settings are resolved.
+func MayLearnFrom(teacher string, c Config, joins bool) error {
+	t, err := readConfig(teacher)
+	if err != nil {
+		return err
+	}
+	if err := c.sameClasses(t); err != nil {
+		return fmt.Errorf("the teachers, such as %s, %w", teacher, err)
+	}
+	if !joins {
+		return nil
+	}
+	if err := t.agrees(c); err != nil {
+		return fmt.Errorf("the student is to be a teacher in the next round, and cannot be averaged with %s: %w",
+			teacher, err)
+	}
+	return nil
+}
+
 // learntOf is what the networks of some checkpoints have learnt from.
 func learntOf(checkpoints []string) (learnt checkpoint.Learnt, err error) {
 	for _, path := range checkpoints {
