@@ -8,6 +8,7 @@ import (
 	"io"
 	"io/fs"
 	"path/filepath"
+	"slices"
 	"strings"
 
 	"github.com/spf13/cobra"
@@ -53,6 +54,27 @@ func unsized(cmd *cobra.Command) bool {
 		}
 	})
 	return none
+}
+
+// untimed are the settings of fine-tuning with which a step or a validation takes other time and
+// memory than the plain one that a plan times.
+var untimed = []string{"unlabelled", "validate_mirror", "validate_overlap"}
+
+// plainSteps refuses to plan sizes for others than plain steps.
+func plainSteps(cmd *cobra.Command) (err error) {
+	part := ""
+	if cmd.Name() == "crossval" { // where --unlabelled is something else
+		part = "finetune."
+	}
+	cmd.Flags().Visit(func(f *pflag.Flag) {
+		key, of := strings.CutPrefix(config.Key(f), part)
+		if of && slices.Contains(untimed, key) && f.Value.String() != f.DefValue {
+			err = withHint(usagef("--%s: no sizes were given, and what is planned and timed are steps and validations "+
+				"without it", f.Name),
+				"say the sizes: voxsaw plan writes them, for --config, and --hours beside that times these very steps")
+		}
+	})
+	return err
 }
 
 // defaultHours is the time that is planned for where nobody says one.
@@ -106,6 +128,9 @@ func planFor(cmd *cobra.Command, f *planning.Fingerprint, dev voxsaw.Device, m p
 func (r *runFlags) plan(cmd *cobra.Command, o any, t *voxsaw.Training, store *prepared.Store, labels []string,
 	dev voxsaw.Device, machine deviceOptions) error {
 	mode, err := r.mode()
+	if err == nil {
+		err = plainSteps(cmd)
+	}
 	if err != nil {
 		return err
 	}
@@ -213,6 +238,9 @@ func (o *crossvalOptions) plan(cmd *cobra.Command, f *studyFlags) error {
 	case isThere(experiment.PlanOf(f.out)): // it began with the defaults
 		return nil
 	default:
+		if err := plainSteps(cmd); err != nil {
+			return err
+		}
 		store, err := openCache(o.Data)
 		if err != nil {
 			return err
