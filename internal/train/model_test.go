@@ -159,7 +159,8 @@ type pull struct {
 	*model
 	afterStep  func(step int)
 	inValidate func(step int) error
-	badStep    int // a step with an infinite loss
+	score      func(step int) float64 // nil: how near it is
+	badStep    int                    // a step with an infinite loss
 	sent       targets
 	sends      int
 }
@@ -229,6 +230,10 @@ func (p *pull) Validate(_ context.Context, step int) (voxsaw.Validation, error) 
 	if err != nil {
 		return voxsaw.Validation{}, err
 	}
-	return voxsaw.Validation{Score: -math.Abs(float64(v[0])),
+	score := -math.Abs(float64(v[0]))
+	if p.score != nil {
+		score = p.score(step)
+	}
+	return voxsaw.Validation{Score: score,
 		Metrics: []voxsaw.Metric{{Name: "distance", Value: math.Abs(float64(v[0]))}}}, nil
 }

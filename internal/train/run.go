@@ -326,6 +326,10 @@ func (l *loop) open() error {
 			return fmt.Errorf("resuming: %w", err)
 		}
 		l.now = d.Progress
+		// The weights of an earlier best are gone where a later one was kept since: it is the best.
+		if best, err := checkpoint.Read(l.folder.Best()); err == nil && best.Step > d.Validated {
+			l.now.Best, l.now.BestStep = best.Best, best.Step
+		}
 	} else if !errors.Is(err, fs.ErrNotExist) {
 		return fmt.Errorf("resuming: %w", err)
 	}
@@ -512,7 +516,8 @@ func (l *loop) validated(ctx context.Context, v voxsaw.Validation) error {
 	if !numbers.Finite(v.Score) {
 		return fmt.Errorf("%w: %v", errScore, v.Score)
 	}
-	best, before := !v.Unscored && (l.now.BestStep == 0 || v.Score > l.now.Best), l.now
+	again := l.now.BestStep == l.now.Step // a run that died kept weights that these replace
+	best, before := !v.Unscored && (l.now.BestStep == 0 || again || v.Score > l.now.Best), l.now
 	l.now.Validated, l.last = l.now.Step, v
 	if best {
 		l.now.Best, l.now.BestStep = v.Score, l.now.Step

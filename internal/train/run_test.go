@@ -369,6 +369,55 @@ func TestResumeAfterACrash(t *testing.T) {
 	}
 }
 
+// A run that dies after a new best, and before its next checkpoint, goes on where scores may be
+// others: what its files call the best are the weights in best.safetensors.
+func TestBestIsThatOfTheFile(t *testing.T) {
+	folder, broken := t.TempDir(), errors.New("the power went")
+	dies := &pull{model: newModel(t, 3), score: func(step int) float64 { return 1 + float64(step)/100 },
+		afterStep: func(step int) {
+			if step == 13 {
+				panic(broken)
+			}
+		}}
+	func() {
+		defer func() {
+			if p := recover(); p != broken {
+				t.Fatal(p)
+			}
+		}()
+		_, err := runPull(t, t.Context(), dies,
+			Setup{Options: options, Folder: open(t, folder, identity, voxsaw.ModeNew)})
+		t.Fatalf("it went on: %v", err)
+	}()
+	forget(t, folder)
+	last, err := checkpoint.Read(Last(folder))
+	best, errBest := checkpoint.Read(Best(folder))
+	if err := errors.Join(err, errBest); err != nil || last.Step != 10 || last.BestStep != 6 || best.Step != 12 {
+		t.Fatalf("last of step %d, best of %d, %v", last.Step, best.Step, err)
+	}
+	lower := &pull{model: newModel(t, 3), score: func(step int) float64 { return 1 - float64(step)/100 }}
+	summary, err := runPull(t, t.Context(), lower,
+		Setup{Options: options, Folder: open(t, folder, identity, voxsaw.ModeResume)})
+	if err != nil {
+		t.Fatal(err)
+	}
+	best, err = checkpoint.Read(Best(folder))
+	if err != nil || best.Step != 12 || best.Best != 0.88 || summary.BestStep != 12 || summary.Best != 0.88 {
+		t.Errorf("best of step %d with %g, told are %d and %g: %v", best.Step, best.Best, summary.BestStep,
+			summary.Best, err)
+	}
+	if problems := Verify(folder); len(problems) > 0 {
+		t.Errorf("%q", problems)
+	}
+	best.Step, best.BestStep = 18, 18
+	if err := checkpoint.Write(Best(folder), best, lower.model); err != nil {
+		t.Fatal(err)
+	}
+	if problems := Verify(folder); len(problems) != 1 || !strings.Contains(problems[0], "safetensors is of step 18") {
+		t.Errorf("%q", problems)
+	}
+}
+
 func TestInfiniteLossKeepsTheLastCheckpoint(t *testing.T) {
 	path := t.TempDir()
 	task := &pull{model: newModel(t, 3), badStep: 8}

@@ -64,7 +64,7 @@ func Verify(path string) (problems []string) {
 	}
 	if best, err := checkpoint.Read(filepath.Join(path, bestFile)); err != nil {
 		add("%v", err)
-	} else if best.Step < last.BestStep {
+	} else if best.Step != last.BestStep && best.Step <= last.Validated { // later: it was killed
 		add("%s is of step %d, and the highest score was that of step %d", bestFile, best.Step, last.BestStep)
 	}
 	return problems
