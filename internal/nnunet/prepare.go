@@ -1,6 +1,7 @@
 package nnunet
 
 import (
+	"errors"
 	"fmt"
 	"math"
 	"slices"
@@ -175,7 +176,7 @@ func (c channel) normalise(x view[float32], inside array[bool], b box) error {
 		finite = finite && !math.IsNaN(float64(x.values[at])) && !math.IsInf(float64(x.values[at]), 0)
 	})
 	if !finite {
-		return fmt.Errorf("it has voxels that are no numbers")
+		return errors.New("it has voxels that are not finite: put numbers in their place, such as -1024 for air")
 	}
 	const least = 1e-8 // of what is divided by
 	var change func(v float32) float32
@@ -201,6 +202,11 @@ func (c channel) normalise(x view[float32], inside array[bool], b box) error {
 		span := max(high-low, least)
 		change = func(v float32) float32 { return (v - low) / span }
 	case schemeRGB:
+		low, high := x.bounds(func(a, b float32) bool { return a < b })
+		if low < 0 || high > 255 {
+			return fmt.Errorf("its values go from %g to %g, and the model was trained on colours of 0 to 255 (%s)", low,
+				high, c.scheme)
+		}
 		change = func(v float32) float32 { return v / 255 }
 	default:
 		return nil

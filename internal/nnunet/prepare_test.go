@@ -5,6 +5,7 @@ import (
 	"math/rand/v2"
 	"runtime"
 	"slices"
+	"strings"
 	"testing"
 
 	"github.com/voxsaw/voxsaw/volume"
@@ -79,6 +80,28 @@ func TestMoments(t *testing.T) {
 			if !slices.Equal(x.copied().values, want) {
 				t.Errorf("%v, masked %v: other voxels", shape, masked)
 			}
+		}
+	}
+}
+
+// What nnU-Net would not go on with is refused: voxels that are no numbers, and colours that are
+// none.
+func TestRefusedValues(t *testing.T) {
+	for _, c := range []struct {
+		scheme string
+		value  float32
+		want   string
+	}{
+		{schemeZScore, float32(math.NaN()), "it has voxels that are not finite: put numbers in their place"},
+		{schemeRGB, 256, "its values go from 0 to 256, and the model was trained on colours of 0 to 255"},
+		{schemeRGB, -1, "its values go from -1 to 0"},
+		{schemeRGB, 255, ""},
+	} {
+		x := newArray[float32]([3]int{2, 2, 2})
+		x.values[3] = c.value
+		err := channel{scheme: c.scheme}.normalise(x.view(), array[bool]{}, box{to: x.shape})
+		if (err != nil) != (c.want != "") || err != nil && !strings.Contains(err.Error(), c.want) {
+			t.Errorf("%s of %v: %v, want %q", c.scheme, c.value, err, c.want)
 		}
 	}
 }
