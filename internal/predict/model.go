@@ -29,6 +29,8 @@ type Model interface {
 	Modality() string
 	// AboveHU says that it was trained on CTs whose values lie 1024 above Hounsfield units.
 	AboveHU() bool
+	// AsStored says that it takes voxels as nnU-Net does ([dataset.Case.AsStored]).
+	AsStored() bool
 	// LearntFrom says whether weights have learnt from a scan of that name and digest.
 	LearntFrom(name, digest string) (segment.Lesson, bool)
 	Predict(ctx context.Context, channels []*volume.Volume, o segment.MapOptions) (*volume.LabelMap, *segment.Maps,
@@ -45,6 +47,9 @@ func (p own) Modality() string { return p.Preparation().ModalityName() }
 
 // AboveHU implements [Model].
 func (p own) AboveHU() bool { return p.Preparation().Channel(0).AboveHU() }
+
+// AsStored implements [Model].
+func (own) AsStored() bool { return false }
 
 func (p own) Watch(progress func(done, total int), note func(text string)) {
 	p.Progress, p.Note = progress, note
@@ -132,6 +137,8 @@ func (p *foreign) AboveHU() bool {
 	foreground := [4]float64{2: p.Plan.Channels[0].Mean}
 	return volume.Preparation{Intensity: volume.CTPercentiles, Foreground: foreground}.AboveHU()
 }
+
+func (*foreign) AsStored() bool { return true }
 
 // LearntFrom is not known of nnU-Net's checkpoints.
 func (p *foreign) LearntFrom(string, string) (how segment.Lesson, found bool) { return how, false }

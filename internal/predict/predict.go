@@ -760,6 +760,9 @@ func (b *Batch) one(ctx context.Context, p Model, n int, watch Observer) error {
 	if made.Digest, err = b.digest(n); err != nil {
 		return err
 	}
+	if p.AsStored() {
+		c = c.AsStored()
+	}
 	scan, notes, err := c.TakenFor(p.Modality()).ReadImage(b.options.Read)
 	if err != nil {
 		return err

@@ -40,6 +40,7 @@ func (simple) Fits(volume.Grid, int, segment.MapOptions) error          { return
 func (simple) CheckSpacing(volume.Grid) error                           { return nil }
 func (m simple) Modality() string                                       { return m.modality }
 func (m simple) AboveHU() bool                                          { return m.above }
+func (simple) AsStored() bool                                           { return false }
 func (simple) LearntFrom(string, string) (how segment.Lesson, met bool) { return how, false }
 
 func (m simple) Predict(_ context.Context, channels []*volume.Volume, o segment.MapOptions) (*volume.LabelMap,

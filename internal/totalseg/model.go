@@ -348,6 +348,9 @@ func (m *Model) fits(g volume.Grid, voxelBytes int) error {
 	return nil
 }
 
+// AsStored implements predict.Model.
+func (*Model) AsStored() bool { return true }
+
 // Predict implements predict.Model. It uses the voxels of the scan up.
 func (m *Model) Predict(ctx context.Context, channels []*volume.Volume, _ segment.MapOptions) (*volume.LabelMap,
 	*segment.Maps, error) {
@@ -356,7 +359,7 @@ func (m *Model) Predict(ctx context.Context, channels []*volume.Volume, _ segmen
 	}
 	scan := channels[0]
 	if err := scan.CheckFinite(); err != nil {
-		return nil, nil, err
+		return nil, nil, fmt.Errorf("%w: put numbers in their place, such as -1024 for air", err)
 	}
 	predict := m.whole
 	if m.rough != nil {

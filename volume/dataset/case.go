@@ -56,6 +56,7 @@ type Case struct {
 	channel              bool                // Volume has chosen the file, or it is one of several
 	suv                  bool                // its values, those of a PET's series, become SUV
 	modality             Modality            // of a file, as far as it was found
+	asStored             bool                // [Case.AsStored]
 	unnamed              bool                // its labels are numbers that nothing names
 	ownNamed             bool                // its file of labels names them itself
 	labelVolumes         int                 // of one label each in its labels; 0: none

@@ -10,6 +10,45 @@ import (
 	"github.com/voxsaw/voxsaw/volume/nifti"
 )
 
+// For models that take voxels as they are stored, a channel whose header differs by rounding keeps
+// its own, and voxels that are no numbers are not told to be replaced. By more than a quarter of a
+// voxel it is resampled.
+func TestChannelsAsStored(t *testing.T) {
+	dir := t.TempDir()
+	first := volume.Grid{Shape: [3]int{5, 4, 3}, Affine: volume.Scaling([3]float64{1, 1, 2})}
+	path := filepath.Join(dir, "a_0001.nii.gz")
+	v := &volume.Volume{Grid: first, Float32: make([]float32, first.Len())}
+	for i := range v.Float32 {
+		v.Float32[i] = float32(i * i)
+	}
+	v.Float32[7] = float32(math.NaN())
+	c := Case{Image: filepath.Join(dir, "a_0000.nii.gz"), More: []Case{{Image: path}}}
+	for _, n := range []struct {
+		offset, spacing float64
+		stored, want    bool
+	}{{0.2, 1, true, true}, {0.2, 1, false, false}, {0.3, 1, true, false}, {0, 1.01, true, false}} {
+		v.Affine = volume.Scaling([3]float64{n.spacing, 1, 2})
+		v.Affine[0][3] = n.offset
+		if err := nifti.Write(path, v); err != nil {
+			t.Fatal(err)
+		}
+		one := c
+		if n.stored {
+			one = c.AsStored()
+		}
+		more, notes, err := one.ReadMore(first, DefaultReadOptions())
+		if err != nil {
+			t.Fatal(err)
+		}
+		said := strings.Join(notes, "\n")
+		if strings.Contains(said, "taken as they are, as in nnU-Net") != n.want ||
+			strings.Contains(said, "resampled onto") == n.want || (more[0].Float32[9] == 81) != n.want ||
+			strings.Contains(said, "NaN is taken for air") == n.stored || more[0].Grid != first {
+			t.Errorf("%+v: voxel 9 is %v, %s", n, more[0].Float32[9], said)
+		}
+	}
+}
+
 // A PET on coarser voxels comes onto those of its CT: values that are linear in space stay so, and
 // beyond its field of view lies its least value. One that lies elsewhere is refused.
 func TestFurtherChannelsComeOntoTheFirst(t *testing.T) {

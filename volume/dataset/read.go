@@ -3,6 +3,7 @@ package dataset
 import (
 	"fmt"
 	"maps"
+	"math"
 	"os"
 	"path/filepath"
 	"slices"
@@ -32,7 +33,7 @@ func (c Case) ReadImage(o ReadOptions) (v *volume.Volume, notes []string, err er
 func (c Case) ReadMore(first volume.Grid, o ReadOptions) (more []*volume.Volume, notes []string, err error) {
 	const rounding = 1e-3 // mm
 	for n, channel := range c.More {
-		channel.modality = Modality{Name: "OT"}
+		channel.modality, channel.asStored = Modality{Name: "OT"}, c.asStored
 		path, name := channel.Image, filepath.Base(channel.Image)
 		if channel.Volume > 0 || channel.IsDICOM() {
 			name = fmt.Sprintf("channel %d", n+2)
@@ -44,7 +45,12 @@ func (c Case) ReadMore(first volume.Grid, o ReadOptions) (more []*volume.Volume,
 		for _, note := range own {
 			notes = append(notes, name+": "+note)
 		}
-		if !v.Same(first, rounding) {
+		switch {
+		case v.Same(first, rounding):
+		case c.asStored && besides(v.Grid, first):
+			notes = append(notes, name+": by its header less than a quarter of a voxel beside the first channel: the "+
+				"voxels are taken as they are, as in nnU-Net")
+		default:
 			share, err := v.Grid.Covers(first)
 			if err != nil {
 				return nil, nil, fmt.Errorf("%s: %w", path, err)
@@ -67,6 +73,18 @@ func (c Case) ReadMore(first volume.Grid, o ReadOptions) (more []*volume.Volume,
 		more = append(more, v)
 	}
 	return more, notes, nil
+}
+
+// besides says whether two grids of one shape and spacing lie less than a quarter of a voxel apart.
+func besides(g, first volume.Grid) bool {
+	const rounding = 1e-4 // of spacing
+	a, b := g.Spacing(), first.Spacing()
+	for n := range a {
+		if math.Abs(a[n]-b[n]) > rounding*b[n] {
+			return false
+		}
+	}
+	return g.Same(first, min(b[0], b[1], b[2])/4)
 }
 
 // Extent is the grid of the case's scan and the bytes that a voxel of it takes in memory, from
@@ -123,7 +141,7 @@ func (c Case) readImage(o ReadOptions) (v *volume.Volume, s *dicom.Series, notes
 	if m := c.Modality().Name; m == "" || m == volume.ModalityCT {
 		notes = append(notes, doubtsAbout(v)...)
 	}
-	if err := v.CheckFinite(); err != nil { // what a volume.Preparation does about them
+	if err := v.CheckFinite(); err != nil && !c.asStored { // what a volume.Preparation does
 		notes = append(notes, err.Error()+": NaN is taken for air, infinite values for the ends of the window")
 	}
 	return v, nil, notes, nil

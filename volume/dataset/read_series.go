@@ -217,6 +217,14 @@ func (c Case) Modality() Modality {
 	return Modality{s.Modality, "DICOM header", true}
 }
 
+// AsStored is the case for models that take voxels as nnU-Net does: of channels of one shape and
+// spacing whose headers lie less than a quarter of a voxel apart, those of one index are of one
+// place, and nothing stands for voxels that are no numbers.
+func (c Case) AsStored() Case {
+	c.asStored = true
+	return c
+}
+
 // TakenFor is the case as one of a modality, where nobody says what it is.
 func (c Case) TakenFor(modality string) Case {
 	if c.Modality().Name == "" {
