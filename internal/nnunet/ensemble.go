@@ -143,22 +143,24 @@ func (e *Ensemble) Notes() (notes []string) {
 		len(e.members)))
 }
 
-// hold leaves a model the memory that is not taken by the voxels of the scan, which all models but
-// the last are given a copy of.
-func (e *Ensemble) hold(member int, g volume.Grid, voxelBytes int) *Predictor {
+// hold leaves a model the memory that is not taken by the scan, which all models but the last are
+// given a copy of.
+func (e *Ensemble) hold(member int, scanBytes int64) *Predictor {
 	p := e.members[member]
 	p.summed = member > 0
 	if p.memory = e.memory; e.memory > 0 && member < len(e.members)-1 {
-		held := int64(len(p.Plan.Channels)) * int64(voxelBytes) * int64(g.Len())
-		p.memory = max(e.memory-held, 1)
+		p.memory = max(e.memory-scanBytes, 1)
 	}
 	return p
 }
 
-// Fits says whether there is memory for a scan, before it is read.
+// Fits says whether there is memory for a scan, before it is read. Of which type further channels
+// are, nobody knows by then.
 func (e *Ensemble) Fits(g volume.Grid, voxelBytes int) error {
+	const most = 4 // bytes of a voxel
+	scanBytes := int64(g.Len()) * int64(voxelBytes+most*(len(e.members[0].Plan.Channels)-1))
 	for n := range e.members {
-		if err := e.hold(n, g, voxelBytes).Fits(g, voxelBytes); err != nil {
+		if err := e.hold(n, scanBytes).Fits(g, voxelBytes); err != nil {
 			return err
 		}
 	}
@@ -168,9 +170,9 @@ func (e *Ensemble) Fits(g volume.Grid, voxelBytes int) error {
 // PredictMaps makes the label map of a scan, as [Predictor.PredictMaps] does. The probabilities are
 // the means, where they are asked for.
 func (e *Ensemble) PredictMaps(ctx context.Context, channels []*volume.Volume) (*volume.LabelMap, *Maps, error) {
-	voxelBytes := 2
-	if len(channels) > 0 && channels[0].Float32 != nil {
-		voxelBytes = 4
+	var scanBytes int64
+	for _, v := range channels {
+		scanBytes += 2*int64(len(v.Int16)) + 4*int64(len(v.Float32))
 	}
 	var l *volume.LabelMap
 	var sums []float32
@@ -178,7 +180,7 @@ func (e *Ensemble) PredictMaps(ctx context.Context, channels []*volume.Volume) (
 		if len(channels) == 0 {
 			return nil, nil, e.members[n].check(channels)
 		}
-		p, scan := e.hold(n, channels[0].Grid, voxelBytes), channels
+		p, scan := e.hold(n, scanBytes), channels
 		if n < len(e.members)-1 {
 			scan = copies(channels)
 		}

@@ -201,6 +201,36 @@ func TestMirroringOfEnsembles(t *testing.T) {
 	}
 }
 
+// Each channel of a scan counts with its own type, of which all models but the last get a copy.
+func TestChannelsOfEnsembles(t *testing.T) {
+	regions := filepath.Join("..", "..", "testdata", "nnunet", "regions")
+	e, err := ensemble(t, Options{}, regions, filepath.Join(regions, "fold_all", checkpointNames[0]))
+	if err != nil {
+		t.Fatal(err)
+	}
+	var scan []*volume.Volume
+	for _, name := range []string{"scan_0000.nii.gz", "scan_0001.nii.gz"} {
+		scan = append(scan, scanAt(t, filepath.Join(regions, name)))
+	}
+	v := scan[1]
+	if scan[0].Int16 == nil || v.Int16 == nil {
+		t.Fatal("no integers")
+	}
+	for _, x := range v.Int16 {
+		v.Float32 = append(v.Float32, float32(x))
+	}
+	v.Int16, e.memory = nil, 1<<30
+	left := func() int64 { return e.memory - e.members[0].memory }
+	want := int64(v.Len()) * (2 + 4)
+	if err := e.Fits(v.Grid, 2); err != nil || left() != want {
+		t.Errorf("before it is read: %d bytes, want %d; %v", left(), want, err)
+	}
+	e.members[0].memory = 0
+	if _, _, err := e.PredictMaps(t.Context(), scan); err != nil || left() != want {
+		t.Errorf("read: %d bytes, want %d; %v", left(), want, err)
+	}
+}
+
 // Models of other labels are refused, and what several together do not tell.
 func TestEnsembleRefusals(t *testing.T) {
 	golden := filepath.Join("..", "..", "testdata", "nnunet")
