@@ -31,11 +31,6 @@ type statistics struct {
 			N                     int
 		}
 	}
-	Ranks []struct {
-		Values                 [][]float64
-		Mean                   []float64
-		Statistic, P, Critical float64
-	}
 	Mixed []struct {
 		Factors             []string
 		Criterion, Residual float64
@@ -71,7 +66,7 @@ func readStatistics(t *testing.T) statistics {
 	if err := json.Unmarshal(data, &s); err != nil {
 		t.Fatal(err)
 	}
-	if len(s.Holm) == 0 || len(s.Power.Points) == 0 || len(s.Power.Needed) == 0 || len(s.Ranks) == 0 ||
+	if len(s.Holm) == 0 || len(s.Power.Points) == 0 || len(s.Power.Needed) == 0 ||
 		len(s.Mixed) != 2 || len(s.Bootstrap) != 4 || len(s.Folds) != 3 || len(s.Labels) != 6 {
 		t.Fatal("the golden file is empty")
 	}
@@ -159,48 +154,6 @@ func TestReplicatesNeeded(t *testing.T) {
 	// chi-squared with 3 degrees of freedom has its 20 % quantile at 1.00517
 	if got, want := eval.SDLimit(2, 4, 0.8), 2*math.Sqrt(3/1.00517); !near(got, want, 1e-5) {
 		t.Errorf("limit of the standard deviation %v, want %v", got, want)
-	}
-}
-
-func TestRanksEqualScipy(t *testing.T) {
-	for n, c := range readStatistics(t).Ranks {
-		got, err := eval.Rank(make([]string, len(c.Mean)), c.Values, 0.05)
-		if err != nil {
-			t.Fatal(err)
-		}
-		if d := cmp.Diff(c.Mean, got.Mean, cmpopts.EquateApprox(0, 1e-9)); d != "" ||
-			!near(got.Test.Statistic, c.Statistic, 1e-9) || !near(got.Test.P, c.P, 1e-9) ||
-			!near(got.Critical, c.Critical, 1e-6) {
-			t.Errorf("%d: %s\ngot %+v, want statistic %v, p %v, critical difference %v", n, d, got, c.Statistic, c.P,
-				c.Critical)
-		}
-	}
-	// Demsar 2006, table 5: q for two to ten methods at 0.05.
-	for k, q := range map[int]float64{2: 1.960, 3: 2.343, 4: 2.569, 5: 2.728, 6: 2.850, 7: 2.949, 8: 3.031, 9: 3.102,
-		10: 3.164} {
-		values := [][]float64{make([]float64, k), make([]float64, k)}
-		got, err := eval.Rank(make([]string, k), values, 0.05)
-		if want := q * math.Sqrt(float64(k*(k+1))/12); err != nil || !near(got.Critical, want, 5e-4) {
-			t.Errorf("%d methods: critical difference %v, %v, want %v", k, got.Critical, err, want)
-		}
-		if !math.IsNaN(got.Test.P) {
-			t.Errorf("methods that never differ: %+v", got.Test)
-		}
-	}
-	if _, err := eval.Rank([]string{"a", "b"}, [][]float64{{1, 2}, {1, math.NaN()}}, 0.05); err == nil {
-		t.Error("a missing value was ranked")
-	}
-}
-
-func TestRankRuns(t *testing.T) {
-	got, err := eval.RankRuns(openKBP(t), eval.FoldOptions{})
-	if err != nil {
-		t.Fatal(err)
-	}
-	// 9 of 12 pairs favour 3x3x3
-	if !slices.Equal(got.Methods, []string{"scratch", "3x3x3"}) || !slices.Equal(got.Mean, []float64{1.75, 1.25}) ||
-		got.Blocks != 12 {
-		t.Errorf("got %+v", got)
 	}
 }
 

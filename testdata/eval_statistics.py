@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""Writes eval_statistics.json: Holm's adjustment, power, ranks, a mixed model, a bootstrap, intervals over folds and gains of labels, by statsmodels, scipy, lme4 and numpy.
+"""Writes eval_statistics.json: Holm's adjustment, power, a mixed model, a bootstrap, intervals over folds and gains of labels, by statsmodels, scipy, lme4 and numpy.
 
 Made with Python 3.11, numpy 2.4, scipy 1.17, pandas 3.1 and statsmodels 0.15 from PyPI, and R with lmerTest 3.1 (Debian's r-cran-lmertest),
 from the scores of docs/results/openkbp-cpu. Run it from this folder: python3 eval_statistics.py
@@ -41,20 +41,6 @@ def power():
     for difference, sd, p in ((1.5, 3, 0.9), (0.2, 1, 0.95), (5, 4, 0.5)):
         needed.append({"difference": difference, "sd": sd, "power": p, "n": math.ceil(t.solve_power(difference / sd, None, 0.05, p))})
     return {"points": points, "needed": needed}
-
-
-def ranks():
-    out = []
-    for k, n, ties in ((3, 5, False), (4, 8, True), (8, 4, False), (10, 12, True)):
-        v = random.rand(n, k) + np.arange(k) * 0.15
-        v = np.round(v, 1 if ties else 6)
-        statistic, p = stats.friedmanchisquare(*v.T)
-        q = stats.studentized_range.ppf(0.95, k, np.inf) / math.sqrt(2)
-        out.append({
-            "values": v.tolist(), "mean": stats.rankdata(-v, axis=1).mean(axis=0).tolist(), "statistic": statistic, "p": p,
-            "critical": q * math.sqrt(k * (k + 1) / (6 * n)),
-        })
-    return out
 
 
 def cases():
@@ -152,7 +138,7 @@ def labels(c):
 
 c = cases()
 with open("eval_statistics.json", "w") as f:
-    result = {"holm": holm(), "power": power(), "ranks": ranks(), "mixed": mixed(c), "bootstrap": [bootstrap(c, x) for x in (0.1, 0.2, 1, 0)]}
+    result = {"holm": holm(), "power": power(), "mixed": mixed(c), "bootstrap": [bootstrap(c, x) for x in (0.1, 0.2, 1, 0)]}
     result["folds"] = [folds(c, x) for x in (0.1, 0.2, 1)]
     result["labels"] = labels(c)
     json.dump(result, f, default=float, indent=1)

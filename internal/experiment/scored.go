@@ -88,7 +88,7 @@ func (s Scored) Measured(metric string) bool {
 }
 
 // Paired are the runs of the baseline and of the initialisations that share at least two replicates
-// with it, as a model or a ranking needs; and the names of the others.
+// with it, as a model needs; and the names of the others.
 func (s Scored) Paired() (runs []eval.Trial, without []string) {
 	for _, name := range s.Initialisations() {
 		pairs, err := eval.Pairs(s.Runs, name, eval.FoldOptions{Baseline: s.Baseline})
@@ -195,12 +195,12 @@ func (s Scored) means(folds eval.FoldTable) (report.Section, error) {
 }
 
 // comparison tells the initialisations apart, as far as the runs do: the differences with their
-// intervals, a mixed model over all runs, and the ranks of three or more initialisations.
+// intervals, and a mixed model over all runs.
 func (s Scored) comparison(folds eval.FoldTable) report.Section {
 	section := report.Section{Title: "Comparison", Blocks: []report.Block{report.Figures{report.Differences(folds)},
 		report.Table{Table: table.Differences(folds)}}}
 	o := eval.FoldOptions{Metric: "dsc", Baseline: s.Baseline}
-	// A model or a ranking needs more runs than a small experiment has, or one that began has yet.
+	// A model needs more runs than a small experiment has, or one that began has yet.
 	runs, without := s.Paired()
 	fit, err := eval.Mixed(runs, o)
 	switch {
@@ -210,11 +210,6 @@ func (s Scored) comparison(folds eval.FoldTable) report.Section {
 		section.Blocks = append(section.Blocks, report.Table{Table: t})
 	case errors.Is(err, eval.ErrManyLevels):
 		section.Blocks = append(section.Blocks, report.Text("No mixed model: "+err.Error()+"."))
-	}
-	if ranking, err := eval.RankRuns(runs, o); err == nil && len(ranking.Methods) > 2 {
-		section.Blocks = append(section.Blocks,
-			report.Figures{report.Ranks{Title: "Mean ranks of the initialisations", Ranking: ranking, Names: s.Names,
-				Baseline: s.Baseline}})
 	}
 	return section
 }

@@ -75,30 +75,12 @@ func TestFiguresStayOnThePaper(t *testing.T) {
 			{Name: "a", Estimate: 3, Interval: eval.Interval{Low: -200, High: 5}, Values: []float64{1, nan, 1e6},
 				Class: "open"}, {Name: long, Estimate: nan, Interval: none, Remark: long},
 			{Name: "b", Estimate: -4, Interval: none}}},
-		"two ranks": Ranks{Title: "t", Ranking: eval.Ranking{Methods: []string{"a", "b"}, Mean: []float64{1, 2},
-			Blocks: 2, Critical: 5, Test: eval.Test{P: nan}}},
-		"ranks": Ranks{Title: "t", Ranking: eval.Ranking{Methods: []string{"a", long, "c", "d", "e"},
-			Mean: []float64{1, 5, 2.2, 2.9, 3.9}, Blocks: 9, Critical: 1}},
 	} {
 		onPaper(t, name, f.svg())
 		if alone := string(standalone(f.svg())); !strings.HasPrefix(alone, `<svg xmlns="http://www.w3.org/2000/svg"`) ||
 			!strings.Contains(alone, `</style><rect class="paper"`) {
 			t.Errorf("%s: %.200s", name, alone)
 		}
-	}
-}
-
-// Four methods at 1, 2.2, 2.9 and 3.9: with a critical difference of 1, the second and third are
-// one group, the third and fourth another.
-func TestRanksThatCannotBeToldApart(t *testing.T) {
-	r := Ranks{Title: "t", Ranking: eval.Ranking{Methods: []string{"d", "a", "c", "b"},
-		Mean: []float64{3.9, 1, 2.9, 2.2}, Critical: 1}}
-	if got := r.groups([]int{1, 3, 2, 0}); !slices.Equal(got, [][2]int{{1, 2}, {2, 3}}) {
-		t.Errorf("groups %v", got)
-	}
-	r.Critical = 4
-	if got := r.groups([]int{1, 3, 2, 0}); !slices.Equal(got, [][2]int{{0, 3}}) {
-		t.Errorf("groups %v", got)
 	}
 }
 
@@ -160,16 +142,11 @@ func TestColoursAreThoseOfThePlan(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	ranking, err := eval.RankRuns(runs, eval.FoldOptions{})
-	if err != nil {
-		t.Fatal(err)
-	}
 	chart := Chart{Names: plan, Baseline: "scratch", Series: []Series{{Name: "scratch", X: []float64{1, 2},
 		Y: []float64{1, 2}}, {Name: "c", X: []float64{1, 2}, Y: []float64{2, 3}}}}
 	for name, drawing := range map[string]string{
 		"folds": Folds{FoldTable: table, Names: plan}.svg(),
 		"boxes": RunBoxes(runs, 1, eval.Metrics[0], plan, "scratch").svg(),
-		"ranks": Ranks{Ranking: ranking, Names: plan, Baseline: "scratch"}.svg(),
 		"chart": chart.svg(),
 	} {
 		used := map[string]bool{}
@@ -231,8 +208,7 @@ func TestNamesFromFilesAreOnlyText(t *testing.T) {
 	page := Scores(hostile, hostile, scores, []string{hostile})
 	page.Sections = append(page.Sections, Section{hostile, []Block{
 		Text(hostile), Facts{{hostile, hostile}}, Folds{FoldTable: folds},
-		Figures{Differences(folds), RunBoxes(runs, 1, dsc, nil, "scratch"),
-			Ranks{Title: hostile, Ranking: eval.Ranking{Methods: []string{hostile, "b"}, Mean: []float64{1, 2}}}},
+		Figures{Differences(folds), RunBoxes(runs, 1, dsc, nil, "scratch")},
 		Charts{{Title: hostile, X: hostile, Levels: []Level{{hostile, 1}},
 			Series: []Series{{Name: hostile, X: []float64{1, 2}, Y: []float64{1, 2}},
 				{Name: "b", X: []float64{1, 2}, Y: []float64{1, 2}}}}}, Code{hostile, hostile},

@@ -78,7 +78,7 @@ type Charts []Chart
 // Figures are wide charts, one below the other.
 type Figures []Figure
 
-// Figure is a [Forest], [Ranks], [Boxes] or [Chart].
+// Figure is a [Forest], [Boxes] or [Chart].
 type Figure interface {
 	caption() string
 	svg() string

@@ -45,10 +45,6 @@ func sample(t *testing.T) Report {
 	if err != nil {
 		t.Fatal(err)
 	}
-	ranking, err := eval.RankRuns(runs, eval.FoldOptions{})
-	if err != nil {
-		t.Fatal(err)
-	}
 	metric, err := eval.MetricNamed("dsc")
 	if err != nil {
 		t.Fatal(err)
@@ -58,7 +54,7 @@ func sample(t *testing.T) Report {
 			"Result",
 			[]Block{
 				Folds{FoldTable: folds, Others: []eval.FoldTable{hd95}},
-				Figures{Differences(folds), Ranks{Title: "Ranks", Ranking: ranking},
+				Figures{Differences(folds),
 					RunBoxes(runs, 0.1, metric, nil, "scratch")},
 				Text("one\n\ntwo <b>"),
 			},
@@ -106,7 +102,7 @@ func TestHTMLIsWellFormedAndAlone(t *testing.T) {
 	if counts["script"]+counts["link"] > 0 || strings.Contains(page, "url(") || strings.Contains(page, "@import") {
 		t.Error("the page needs something outside itself")
 	}
-	for name, want := range map[string]int{"section": 3, "table": 4, "img": 1, "svg": 6, "details": 2, "pre": 1} {
+	for name, want := range map[string]int{"section": 3, "table": 4, "img": 1, "svg": 5, "details": 2, "pre": 1} {
 		if counts[name] != want {
 			t.Errorf("%d %s, want %d", counts[name], name, want)
 		}
@@ -130,8 +126,8 @@ func TestWriteLeavesEverythingThatIsLinked(t *testing.T) {
 		t.Fatal(err)
 	}
 	links := regexp.MustCompile(`!\[(?:[^\]\\]|\\.)*\]\(([^)]*)\)`).FindAllSubmatch(page, -1)
-	if len(links) != 6 {
-		t.Errorf("%d pictures, want 6: %q", len(links), links)
+	if len(links) != 5 {
+		t.Errorf("%d pictures, want 5: %q", len(links), links)
 	}
 	for _, l := range links {
 		data, err := os.ReadFile(filepath.Join(dir, string(l[1])))

@@ -32,16 +32,14 @@ const (
 
 // What tells the synsets of numbers.
 const (
-	// of the development kit: ILSVRC2012_ID and WNID of each synset
-	metaMAT = "meta.mat"
-	// SYNSET NUMBER NAME, the number as an ILSVRC2012_ID of older kits
+	// SYNSET NUMBER NAME, the number as an ILSVRC2012_ID of the development kit
 	metaMap = "map_clsloc.txt"
 	// a synset a line, in Caffe's order, which is that of their names
 	metaSynsets = "synsets.txt"
 )
 
 // truthFiles are the names that a walk over a folder looks for.
-var truthFiles = []string{truthKaggle, truthSynsets, truthIDs, truthCaffe, metaMAT, metaMap, metaSynsets}
+var truthFiles = []string{truthKaggle, truthSynsets, truthIDs, truthCaffe, metaMap, metaSynsets}
 
 // isSynset says whether a name is that of a synset: n01440764.
 func isSynset(name string) bool {
@@ -106,7 +104,7 @@ func (s *Set) sayWithoutTruth(n, of int) {
 		fmt.Sprintf("%d of the %s in the folder val have no class, so that nothing can be validated by them that "+
 			"needs one: put them into folders of their classes, or lay the ground truth into the data set's folder: "+
 			"%s with %s of ImageNet's development kit, %s, %s, or Caffe's %s with %s",
-			n, numbers.Count(of, "photograph"), truthIDs, metaMAT, truthSynsets, truthKaggle, truthCaffe, metaSynsets))
+			n, numbers.Count(of, "photograph"), truthIDs, metaMap, truthSynsets, truthKaggle, truthCaffe, metaSynsets))
 }
 
 // stem is a file's name without folder and extension.
@@ -178,18 +176,13 @@ func (s *Set) readIDs(file string, flat, _ []string) (map[string]string, error) 
 	if err != nil {
 		return nil, err
 	}
-	var synsets map[int]string
-	switch {
-	case s.beside[metaMAT] != "":
-		synsets, err = readMetaMAT(filepath.Join(s.Root, filepath.FromSlash(s.beside[metaMAT])))
-	case s.beside[metaMap] != "":
-		synsets, err = readMetaMap(filepath.Join(s.Root, filepath.FromSlash(s.beside[metaMap])))
-	default:
-		s.Notes = append(s.Notes,
-			fmt.Sprintf("%s has numbers, and nothing says which synsets they stand "+
-				"for: lay %s of the development kit beside it", filepath.Base(file), metaMAT))
+	if s.beside[metaMap] == "" {
+		s.Notes = append(s.Notes, fmt.Sprintf("%s has numbers, and nothing says which synsets they stand for: lay %s "+
+			"beside it, with lines of SYNSET NUMBER NAME (meta.mat of the kit has them for MATLAB)",
+			filepath.Base(file), metaMap))
 		return nil, nil
 	}
+	synsets, err := readMetaMap(filepath.Join(s.Root, filepath.FromSlash(s.beside[metaMap])))
 	if err != nil {
 		return nil, err
 	}

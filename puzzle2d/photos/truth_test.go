@@ -2,37 +2,10 @@ package photos
 
 import (
 	"fmt"
-	"os"
-	"path/filepath"
 	"slices"
 	"strings"
 	"testing"
 )
-
-func golden(t *testing.T, name string) []byte {
-	t.Helper()
-	data, err := os.ReadFile(filepath.Join("..", "..", "testdata", name))
-	if err != nil {
-		t.Fatal(err)
-	}
-	return data
-}
-
-// meta.mat is read as scipy reads it, which wrote it: testdata/imagenet_meta.py.
-func TestMetaMAT(t *testing.T) {
-	for _, name := range []string{"imagenet_meta.mat", "imagenet_meta_compressed.mat"} {
-		data := golden(t, name)
-		got, err := synsetsOf(data)
-		if want := "map[1:n02119789 2:n02100735 3:n01440764 1001:n02085374]"; err != nil || fmt.Sprint(got) != want {
-			t.Errorf("%s: %v, %v, want %s", name, got, err, want)
-		}
-		for cut := range len(data) { // no panic, and no synsets of a part
-			if got, err := synsetsOf(data[:cut]); err == nil {
-				t.Errorf("%s, %d bytes: %v", name, cut, got)
-			}
-		}
-	}
-}
 
 // The photographs of ImageNet's flat folder val get their classes from each form of the ground
 // truth, and stay without where there is none, which is said.
@@ -47,7 +20,8 @@ func TestGroundTruthOfFlatVal(t *testing.T) {
 		}
 		return files
 	}
-	kit, mat := "ILSVRC2012_devkit_t12/data/", string(golden(t, "imagenet_meta.mat"))
+	const kit = "ILSVRC2012_devkit_t12/data/"
+	const byNumber = "n02119789 1 kit_fox\nn02100735 2 English_setter\nn01440764 3 tench\n"
 	// numbers 3, 1 and 2 of the kit: tench, kit fox, and a setter, which is not trained on
 	told, none := []string{"n01440764", "n02119789", "-"}, []string{"-", "-", "-"}
 	withoutClass := "3 of the 3 photographs in the folder val have no class, so that " +
@@ -57,11 +31,10 @@ func TestGroundTruthOfFlatVal(t *testing.T) {
 		want  []string // of the photographs in val
 		notes []string
 	}{
-		"development kit": {flat(map[string]string{kit + truthIDs: "3\n1\n2\n", kit + metaMAT: mat}), told,
+		"development kit": {flat(map[string]string{kit + truthIDs: "3\n1\n2\n", kit + metaMap: byNumber}), told,
 			[]string{"the classes of the folder val are those of " + kit + truthIDs,
 				"1 of 3 photographs of val are of classes that train does not have"}},
-		"text instead of meta.mat": {flat(map[string]string{truthIDs: "3\r\n1\r\n2\r\n",
-			metaMap: "n02119789 1 kit_fox\nn02100735 2 English_setter\nn01440764 3 tench\n"}), told,
+		"line ends of Windows": {flat(map[string]string{truthIDs: "3\r\n1\r\n2\r\n", metaMap: byNumber}), told,
 			[]string{"those of " + truthIDs}},
 		"synsets in order": {flat(map[string]string{truthSynsets: "n01440764\nn02119789\nn02100735\n"}), told,
 			[]string{"those of " + truthSynsets}},
@@ -81,7 +54,7 @@ func TestGroundTruthOfFlatVal(t *testing.T) {
 			truthSynsets: "n02100735\nn02119789\nn02100735\n", truthIDs: "3\n"}), []string{"-", "n02119789", "-"},
 			[]string{"those of " + truthKaggle}},
 		"nothing": {flat(nil), none, []string{withoutClass, "lay the ground truth into the data set's folder: " +
-			truthIDs + " with meta.mat"}},
+			truthIDs + " with " + metaMap}},
 		"a folder in val": {map[string][]byte{"train/n01440764/1.JPEG": some, "train/n02119789/2.JPEG": some,
 			"val/images/ILSVRC2012_val_00000001.JPEG": some, "val/images/ILSVRC2012_val_00000002.JPEG": some,
 			truthSynsets: []byte("n01440764\nn02119789\n")}, []string{"n01440764", "n02119789"}, nil},
@@ -116,12 +89,12 @@ func TestGroundTruthOfFlatVal(t *testing.T) {
 		"has 2 lines, and val/ILSVRC2012_val_00000003.JPEG is number 3: it is of other photographs": {
 			truthSynsets: "n01440764\nn02119789\n",
 		},
-		`line 2: "7" is no number of a synset`: {truthIDs: "3\n7\n2\n", metaMAT: mat},
+		`line 2: "7" is no number of a synset`: {truthIDs: "3\n7\n2\n", metaMap: byNumber},
 		truthKaggle + " and " + truthSynsets +
 			": val/ILSVRC2012_val_00000002.JPEG is of n02119789 in the one, of n01440764 in the other": {
 			truthKaggle:  "ILSVRC2012_val_00000002,n02119789 85 1 499 272\n",
 			truthSynsets: "n01440764\nn01440764\nn01440764\n"},
-		"meta.mat: not a MAT-file": {truthIDs: "3\n1\n2\n", metaMAT: "synsets"},
+		metaMap + ", line 1: want SYNSET NUMBER NAME": {truthIDs: "3\n1\n2\n", metaMap: "synsets\n"},
 	} {
 		if _, err := Find(tree(t, flat(files)), 0, 0); err == nil || !strings.Contains(err.Error(), want) {
 			t.Errorf("error %v, want %q", err, want)
