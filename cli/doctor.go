@@ -3,13 +3,11 @@ package cli
 import (
 	"cmp"
 	"fmt"
-	"io"
 	"maps"
 	"os"
 	"runtime"
 	"slices"
 	"strings"
-	"time"
 
 	"github.com/spf13/cobra"
 
@@ -21,15 +19,12 @@ import (
 	"github.com/voxsaw/voxsaw/internal/exec"
 	"github.com/voxsaw/voxsaw/internal/memory"
 	"github.com/voxsaw/voxsaw/internal/numbers"
-	"github.com/voxsaw/voxsaw/internal/pace"
 	"github.com/voxsaw/voxsaw/internal/terminal"
 )
 
 type doctorOptions struct {
 	Network voxsaw.Network `yaml:"network"`
-	Crop    [3]int         `yaml:"crop,flow" help:"size of the crop that the memory is told for, in voxels; 0: 64x64x64, and each training's own with --data"`
-	Data    string         `yaml:"data" help:"folder of prepared cases to time trainings on: a few steps of each verb"`
-	Hours   float64        `yaml:"hours" help:"with --data: how many steps fit into this time" range:"(0,)"`
+	Crop    [3]int         `yaml:"crop,flow" help:"size of the crop that the memory is told for, in voxels; 0: 64x64x64"`
 	Limit   gibibytes      `yaml:"memory" help:"limit: 16GiB, 512MiB, or a number of GiB; 0: what the machine has. Where a step needs more, it computes again what it cannot keep"`
 	Clip    float64        `yaml:"clip" help:"largest norm of the gradients, as in finetune: they are kept until the end of the step; 0: each is used as soon as it is there"`
 	Machine deviceOptions  `yaml:"machine"`
@@ -37,7 +32,7 @@ type doctorOptions struct {
 }
 
 func newDoctor() *cobra.Command {
-	o := &doctorOptions{Network: voxsaw.DefaultNetwork(), Hours: 1, Clip: voxsaw.DefaultTraining().Clip,
+	o := &doctorOptions{Network: voxsaw.DefaultNetwork(), Clip: voxsaw.DefaultTraining().Clip,
 		Machine: defaultDevice()}
 	cmd := verb(
 		"doctor",
@@ -45,13 +40,10 @@ func newDoctor() *cobra.Command {
 		`Tells which processor features the kernels use, cores, memory and devices, and how much memory a
 training step takes: what there is when most is in memory, and what is computed again rather than kept.
 
-With --data it times a few steps of voxsaw pretrain and, where there are labels, of voxsaw finetune, with
-their own settings but for what the flags say, and tells how many steps fit into the hours that there
-are, and what would make more fit.
+How long a training takes on your data, and which sizes fit into a time, is what voxsaw plan tells.
 
 Started as several ranks, as by mpirun -n 4 voxsaw doctor, it tells of each, and how fast they sum.`,
 		`  voxsaw doctor --crop 96x96x64
-  voxsaw doctor --data prepared --hours 3
   voxsaw doctor --crop 160 --memory 2.5`,
 		cobra.NoArgs,
 		o,
@@ -63,26 +55,25 @@ Started as several ranks, as by mpirun -n 4 voxsaw doctor, it tells of each, and
 
 // diagnosis is what doctor has to say.
 type diagnosis struct {
-	Version   string      `json:"version"`
-	System    string      `json:"system"`
-	Device    string      `json:"device"`
-	Cores     int         `json:"cores"`
-	Memory    int64       `json:"memory_bytes"` // available; 0 unknown
-	Crop      [3]int      `json:"crop"`
-	Arena     int64       `json:"arena_bytes"` // of one training step
-	Unshared  int64       `json:"unshared_bytes"`
-	Weights   int64       `json:"weights_bytes"`
-	Velocity  int64       `json:"velocity_bytes"` // of the optimiser
-	Steps     int         `json:"kernels_a_step"`
-	GFLOPs    float64     `json:"gflop_a_step"`
-	Peak      exec.Peak   `json:"peak"` // when most of the arena is in use
-	Repeats   repeats     `json:"computed_again"`
-	Devices   []string    `json:"devices"`
-	Libraries []string    `json:"libraries"` // optional ones of the device: whether they are there
-	Advice    []string    `json:"advice"`
-	Threads   int         `json:"threads"`
-	Parameter int         `json:"parameters"`
-	Paces     []pace.Pace `json:"trainings,omitempty"` // with --data
+	Version   string    `json:"version"`
+	System    string    `json:"system"`
+	Device    string    `json:"device"`
+	Cores     int       `json:"cores"`
+	Memory    int64     `json:"memory_bytes"` // available; 0 unknown
+	Crop      [3]int    `json:"crop"`
+	Arena     int64     `json:"arena_bytes"` // of one training step
+	Unshared  int64     `json:"unshared_bytes"`
+	Weights   int64     `json:"weights_bytes"`
+	Velocity  int64     `json:"velocity_bytes"` // of the optimiser
+	Steps     int       `json:"kernels_a_step"`
+	GFLOPs    float64   `json:"gflop_a_step"`
+	Peak      exec.Peak `json:"peak"` // when most of the arena is in use
+	Repeats   repeats   `json:"computed_again"`
+	Devices   []string  `json:"devices"`
+	Libraries []string  `json:"libraries"` // optional ones of the device: whether they are there
+	Advice    []string  `json:"advice"`
+	Threads   int       `json:"threads"`
+	Parameter int       `json:"parameters"`
 
 	Together *rankDiagnosis `json:"mpi,omitempty"` // nil: one process
 
@@ -105,13 +96,6 @@ func runDoctor(cmd *cobra.Command, o doctorOptions) error {
 	network, err := backbone.Of(o.Network)
 	if err != nil {
 		return config.Mistaken(err)
-	}
-	if !(o.Hours > 0 && o.Hours < 1e5) {
-		return usagef("--hours %v: must be above 0", o.Hours)
-	}
-	if o.Data == "" && cmd.Flags().Changed("hours") {
-		return withHint(usagef("--hours says how many steps of a training fit, and needs cases to time it on"),
-			"add --data FOLDER, as voxsaw prepare SCANS --out FOLDER makes it")
 	}
 	crop := cmp.Or(o.Crop, cube(64))
 	if err := backbone.Fits(network, crop); err != nil {
@@ -155,21 +139,9 @@ func runDoctor(cmd *cobra.Command, o doctorOptions) error {
 	d.Velocity = s.Total - d.Arena - d.Weights
 	d.Peak, d.Repeats = s.Peak, repeats{append([]string{}, s.Recomputed...), s.Repeats.Bytes, s.Repeats.FLOPs / 1e9}
 	d.Advice = advice(d)
-	if o.Data == "" {
-		d.Advice = append(d.Advice,
-			"with --data FOLDER of prepared cases, a few steps of each training "+
-				"are timed, and --hours says how many fit")
-	}
+	d.Advice = append(d.Advice, "voxsaw plan PREPARED --hours 3 times steps on your cases, and says which sizes fit")
 	if j := jobOf(cmd.Context()); j.world != nil {
-		if o.Data != "" {
-			return usagef("--data times the trainings of one process: start one")
-		}
 		if d.Together, err = diagnoseRanks(j, d.Device); err != nil {
-			return err
-		}
-	}
-	if o.Data != "" {
-		if d.Paces, err = o.paces(cmd, dev, limit); err != nil {
 			return err
 		}
 	}
@@ -202,22 +174,13 @@ func runDoctor(cmd *cobra.Command, o doctorOptions) error {
 		rows = append(rows, []string{"",
 			"with all gradients, which are kept to be clipped together (--clip 0 uses each as soon as it is there)"})
 	}
-	tables := []terminal.TableData{{Rows: rows}}
-	if o.Data == "" { // who asks how long a training takes need not be told where its memory goes
-		tables = append(tables, peakTable(d.Peak), repeatsTable(d.Repeats))
-	}
-	for _, t := range tables {
+	for _, t := range []terminal.TableData{{Rows: rows}, peakTable(d.Peak), repeatsTable(d.Repeats)} {
 		if err := terminal.Table(cmd.OutOrStdout(), t); err != nil {
 			return err
 		}
 	}
 	if d.Together != nil {
 		if err := d.Together.print(cmd.OutOrStdout()); err != nil {
-			return err
-		}
-	}
-	if len(d.Paces) > 0 {
-		if err := o.printPaces(cmd.OutOrStdout(), d.Paces); err != nil {
 			return err
 		}
 	}
@@ -335,44 +298,4 @@ func advice(d diagnosis) []string {
 		a = append(a, "nothing on this machine slows it down; more cores would make it faster")
 	}
 	return a
-}
-
-// paces times trainings on the data.
-func (o doctorOptions) paces(cmd *cobra.Command, dev voxsaw.Device, memory int64) ([]pace.Pace, error) {
-	store, err := openCache(o.Data)
-	if err != nil {
-		return nil, err
-	}
-	defer store.Close()
-	return pace.Options{Network: o.Network, Crop: o.Crop, Clip: o.Clip, Hours: o.Hours, Memory: memory,
-		Timing: func(verb string, channels, steps int) (stepped, ended func()) {
-			progress := terminal.NewProgress(cmd.ErrOrStderr(),
-				fmt.Sprintf("timing %s, %s", verb, numbers.Count(channels, "channel")), steps)
-			return func() { progress.Add(1) }, progress.Finish
-		}}.Measure(cmd.Context(), dev, store)
-}
-
-// printPaces writes the table of trainings.
-func (o doctorOptions) printPaces(w io.Writer, all []pace.Pace) error {
-	t := terminal.TableData{
-		Title: fmt.Sprintf("Trainings on %s in %s", o.Data,
-			terminal.Duration(time.Duration(o.Hours*float64(time.Hour)))),
-		Header: []string{"", "crop", "batch", "a step", "its own steps", "take", "what fits"},
-		Right:  []bool{false, true, true, true, true, true, false}, Remarks: true,
-	}
-	for _, p := range all {
-		row := []string{"voxsaw " + p.Verb, numbers.Extents(p.Crop[:]), fmt.Sprint(p.Batch)}
-		if p.Problem != "" {
-			t.Rows = append(t.Rows, append(row, "", "", "", p.Problem))
-			continue
-		}
-		step := time.Duration(p.Seconds * float64(time.Second))
-		t.Rows = append(t.Rows, append(row, terminal.Duration(step), fmt.Sprint(p.Default),
-			terminal.Duration(time.Duration(p.Default)*step), p.Advice))
-		for _, note := range p.Memory {
-			t.Notes = append(t.Notes, p.Verb+": "+note)
-		}
-	}
-	t.Notes = append(t.Notes, "Measured in a few steps; validations and checkpoints are not counted.")
-	return terminal.Table(w, t)
 }

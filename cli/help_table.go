@@ -53,7 +53,6 @@ Export: names regions folds seed
 Run: out json config`,
 	"doctor": `
 Memory of a step: network preset channels crop device memory
-Trainings: data hours
 Run: json config`,
 	"tune": `
 Convolutions: network inputs channels levels task crop batch

@@ -129,7 +129,6 @@ func TestNonsenseIsExplained(t *testing.T) {
 		"evaluate a b --tolerance -2":     "--tolerance -2: want 0 or more, not -2",
 		"evaluate a b --labels 0":         "label 0: want 1 to 65535 (0 is the background)",
 		"power s --alpha 5":               "--alpha 5: want more than 0 and less than 1, not 5",
-		"doctor --hours 0":                "--hours 0: want more than 0, not 0",
 		"solve --rounds -1":               "--rounds -1: want 0 or more, not -1",
 		"tune --batch 0":                  "--batch 0: want 1 or more, not 0",
 		"bench segment --steps 0":         "--steps 0: want 1 or more, not 0",

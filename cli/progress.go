@@ -89,8 +89,8 @@ func (t *trainProgress) whole(p voxsaw.Progress) string {
 	}
 	text := fmt.Sprintf("%s: about %s for %s, at %s a step; validations come on top", t.name, terminal.Duration(left),
 		numbers.Count(p.Steps-t.from, "step"), terminal.Duration(step))
-	if left > time.Hour {
-		text += "; voxsaw doctor --data FOLDER --hours 3 says what fits into less"
+	if left > time.Hour && (t.name == "pretrain" || t.name == "finetune") {
+		text += "; --hours 3 trains for as many steps as fit"
 	}
 	return text
 }

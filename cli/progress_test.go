@@ -20,7 +20,7 @@ func TestProgressBeginsWithTheWholeTime(t *testing.T) {
 		elapsed     time.Duration // of each step
 		first       time.Duration // of the first one, more than that
 	}{
-		"pretrain: about 5 h 20 min for 1000 steps, at 19.2 s a step; validations come on top; voxsaw doctor": {0, 1000,
+		"pretrain: about 5 h 20 min for 1000 steps, at 19.2 s a step; validations come on top; --hours 3": {0, 1000,
 			19200 * time.Millisecond, 0},
 		"pretrain: about 3 min 20 s for 100 steps, at 2.0 s a step; validations come on top\n": {900, 1000,
 			2 * time.Second, 0},
