@@ -39,8 +39,7 @@ func newCompare() *cobra.Command {
 		"Compare the runs of one experiment, or of several, by their scores alone",
 		`Compares initialisations over pairs of runs of the same fold, share of the training cases and
 seed: differences with their intervals, p by Holm, a mixed model, and what changes with more labelled
-cases and between experiments; in the report of --out also ranks, other measures, structures and learning
-curves. It reads the scores.csv of voxsaw crossval, or folders that hold one, and needs nothing else of
+cases and between experiments; in the report of --out also other measures, structures and learning curves. It reads the scores.csv of voxsaw crossval, or folders that hold one, and needs nothing else of
 an experiment: runs of several machines, parts of a study in folders of their own, or scores that another
 program has made.
 

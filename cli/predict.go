@@ -157,8 +157,9 @@ func runPredict(cmd *cobra.Command, o predictOptions, paths []string) error {
 		return config.Mistaken(err)
 	}
 	channels, series := foreign.channels(), ""
+	var unlike error
 	if foreign == nil {
-		if channels, series, err = o.takes(); err != nil {
+		if channels, series, unlike, err = o.takes(); err != nil {
 			return err
 		}
 	}
@@ -168,7 +169,7 @@ func runPredict(cmd *cobra.Command, o predictOptions, paths []string) error {
 	}
 	ranks := jobOf(cmd.Context())
 	batch, err := predict.New(paths, predict.Options{
-		Channels: channels, Series: series, Out: o.Out, Format: o.Format, Force: o.Force, Read: o.Read,
+		Channels: channels, Series: series, Unlike: unlike, Out: o.Out, Format: o.Format, Force: o.Force, Read: o.Read,
 		Maps: o.maps(), Known: known,
 		Part: part, Ranks: ranks.ranks(), Find: dataset.Options{Series: o.Series, Contrast: o.Contrast,
 			Volume: o.Volume, LabelsAsScans: o.Masks},
@@ -215,29 +216,31 @@ func runPredict(cmd *cobra.Command, o predictOptions, paths []string) error {
 }
 
 // takes says what the networks want of a scan: the names of its channels, nil for one, and by which
-// words the DICOM series were chosen that they have learnt from.
-func (o predictOptions) takes() (channels []string, series string, err error) {
+// words the DICOM series were chosen that they have learnt from. Unlike says that these differ.
+func (o predictOptions) takes() (channels []string, series string, unlike, err error) {
 	for n, path := range o.Checkpoint {
 		d, err := checkpoint.Read(path)
 		if err != nil {
-			return nil, "", err
-		}
-		switch was := d.Learnt.Series; {
-		case n == 0:
-			series = was
-		case was != series && o.Series == "":
-			return nil, "", withHint(usagef("%s has learnt from the DICOM series %s, and %s from %s: which to predict?",
-				o.Checkpoint[0], wordsOf(series), path, wordsOf(was)), "choose by --series, or --series all")
+			return nil, "", nil, err
 		}
 		how, err := d.Preparation()
 		if err != nil {
-			return nil, "", err
+			return nil, "", nil, err
 		}
-		if n == 0 && how.Channels != "" {
-			channels = how.ChannelNames()
+		switch was := d.Learnt.Series; {
+		case n > 0 && !dicom.SameWords(was, series):
+			unlike = fmt.Errorf("%s has learnt from the DICOM series %s, and %s from %s: which to predict?",
+				o.Checkpoint[0], wordsOf(series), path, wordsOf(was))
+		case n == 0:
+			if series = was; how.Channels != "" {
+				channels = how.ChannelNames()
+			}
 		}
 	}
-	return channels, series, nil
+	if unlike != nil {
+		series = ""
+	}
+	return channels, series, unlike, nil
 }
 
 // wordsOf are the words that chose DICOM series, as an error names them.

@@ -239,6 +239,11 @@ func (o selftrainOptions) check(cmd *cobra.Command, run *runFlags, student strin
 		return nil
 	}
 	// Sizes are planned once teachers have worked, and the network of --init is read then.
+	if unsized(cmd) && o.Init == "" {
+		if err := plainSteps(cmd); err != nil {
+			return err
+		}
+	}
 	if unsized(cmd) && (o.LabelledLast == 0 || o.Init != "") {
 		dev, closeDevice, err := o.Machine.open()
 		if err != nil {

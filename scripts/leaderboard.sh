@@ -159,7 +159,6 @@ part() {
   for chart in $(grep -o 'report_files/[^)]*\.svg' "$page.new" || true); do
     case $chart in
       *difference-to*) short=difference ;;
-      *mean-ranks*) short=ranks ;;
       *dsc-in-percent*) curves=$((curves + 1)) short=curves-$curves ;;
       *of-every-test-case*) cases=$((cases + 1)) short=cases-$cases ;;
       *) short=shares ;;

@@ -555,10 +555,10 @@ func (p Plan) draw(number uint64) uint64 {
 // drawShared is the same where seeds share a draw, as [eval.Trial] has it: 0 where each has its
 // own. All seeds have one where a share is drawn once for all, and where it is all training cases.
 func (p Plan) drawShared(number uint64, fraction float64) uint64 {
-	switch one := p.Subsets == subsetsShared || fraction == 1; {
-	case one && len(p.Seeds) > 1:
+	switch {
+	case p.Subsets == subsetsShared || fraction == 1: // other parts may have other seeds
 		return 1
-	case one || p.Draws == 0:
+	case p.Draws == 0:
 		return 0
 	}
 	return p.draw(number)

@@ -56,8 +56,7 @@ type described struct {
 var endings = []string{".nii.gz", ".nii", ".nrrd", ".mha", ".gipl"}
 
 // readers are those of nnU-Net whose files are read here, and whether they turn the axes to RAS.
-var readers = map[string]bool{"SimpleITKIO": false, "NibabelIO": false, "SimpleITKIOWithReorient": true,
-	"NibabelIOWithReorient": true}
+var readers = map[string]bool{"SimpleITKIO": false, "NibabelIO": false, "NibabelIOWithReorient": true}
 
 // Extract reads the labelled scans of a folder of nnUNet_raw. told hears of each that is read, of
 // so many; it may be nil.

@@ -48,6 +48,7 @@ type resampling struct {
 	OrderZ    int     `json:"order_z"`
 	Separate  *bool   `json:"force_separate_z"` // nil: where the spacing is anisotropic
 	Threshold float64 `json:"separate_z_anisotropy_threshold"`
+	unknown   error   // of the arguments
 }
 
 // anisotropic is the ratio of spacings above which nnU-Net resamples an axis apart.
@@ -62,8 +63,8 @@ func resamplingOf(order int) resampling {
 func (r *resampling) UnmarshalJSON(text []byte) error {
 	type arguments resampling
 	of := arguments(resamplingOf(3))
-	if err := unet.Strictly(text, &of); err != nil {
-		return fmt.Errorf("of its resampling: %w", ofKind(err))
+	if err := unet.Strictly(text, &of); err != nil { // told once the function is known
+		of = arguments{unknown: fmt.Errorf("of its resampling: %w", ofKind(err))}
 	}
 	*r = resampling(of)
 	return nil
@@ -270,6 +271,9 @@ func readPlan(path, configuration string) (*Plan, error) {
 		return unsupported("it resamples probabilities by order %d: 0 and 1 are known", c.Probabilities.Order)
 	}
 	for n, r := range []resampling{c.Data, c.Probabilities} {
+		if r.unknown != nil {
+			return nil, &volume.FormatError{Path: path, Problem: r.unknown.Error()}
+		}
 		if !(r.Threshold > 0) || r.Labels {
 			return unsupported("it does not say how %s are resampled, or as labels: want %s with is_seg false",
 				[]string{"images", "probabilities"}[n],

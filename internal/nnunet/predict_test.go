@@ -394,6 +394,10 @@ func TestRefused(t *testing.T) {
 			"channel 0 is normalised by MyNormalization, which is not known"},
 		{plansName, "resample_data_or_seg_to_shape", "resample_torch_fornnunet",
 			"it resamples by resample_torch_fornnunet"},
+		// by its name, not by arguments of its own
+		{plansName, "resample_data_or_seg_to_shape\",\n   \"resampling_fn_data_kwargs\": {",
+			"resample_torch_fornnunet\",\n   \"resampling_fn_data_kwargs\": {\"memefficient\": 1,",
+			"it resamples by resample_torch_fornnunet"},
 		{plansName, "ResidualEncoderUNet", "Primus",
 			"its network dynamic_network_architectures.architectures.unet.Primus is not known"},
 		{plansName, "InstanceNorm3d", "BatchNorm3d", "BatchNorm3d"},

@@ -62,6 +62,9 @@ type Options struct {
 	// Series are the words by which the DICOM series were chosen that the model has learnt from; ""
 	// where nobody chose. Find.Series wins.
 	Series string
+	// Unlike says why nothing is known of the series to take, though somebody chose; it is returned
+	// where DICOM comes in and Find.Series is empty.
+	Unlike error
 }
 
 // A RefusedError says that what was asked for cannot be done, and what can.
@@ -135,8 +138,9 @@ func (b *Batch) find(paths []string) error {
 	asked := o.Series
 	for _, group := range b.groups(paths) {
 		path := group[0]
-		if o.Series = asked; asked == "" && (dataset.Case{Image: path}).IsDICOM() {
-			o.Series = b.options.Series
+		o := o
+		if words := b.options.Series; asked == "" && words != "" && (dataset.Case{Image: path}).IsDICOM() {
+			o = o.OfEveryStudy(words)
 		}
 		d, err := dataset.DetectAll(group, o)
 		switch {
@@ -147,6 +151,9 @@ func (b *Batch) find(paths []string) error {
 				"%v (of DICOM the series %s are taken, as for training)", err, safetext.Quote(o.Series))
 		case err != nil:
 			return err
+		}
+		if b.options.Unlike != nil && asked == "" && slices.ContainsFunc(d.Cases, dataset.Case.IsDICOM) {
+			return refuse("choose by --series, or --series all", "%v", b.options.Unlike)
 		}
 		b.noteSeries(d)
 		b.Notes = append(b.Notes, append(d.Notes, d.PassedOver...)...)

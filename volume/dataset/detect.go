@@ -37,7 +37,8 @@ type Options struct {
 	Volume int `yaml:"volume"`
 	// which DICOM series to take of each study: its number, number.part or UID, words such as
 	// description~portal or modality~MR,plane=axial, or all; empty: the largest axial CT
-	Series string `yaml:"series"`
+	Series     string `yaml:"series"`
+	everyStudy bool   // has such a series, or is refused: see [Options.OfEveryStudy]
 	// which contrast to take of each subject of BIDS: T1w, ce-gad_T1w or other words of the scan's
 	// name, or all; empty: there must be only one
 	Contrast string `yaml:"contrast"`
@@ -83,6 +84,13 @@ type Options struct {
 	everyContrast bool
 }
 
+// OfEveryStudy wants the series of some words from every DICOM study: one that has scans and none
+// of these is a case that cannot be read. Series that somebody asks for leave such studies out.
+func (o Options) OfEveryStudy(words string) Options {
+	o.Series, o.everyStudy = words, true
+	return o
+}
+
 // Detect finds the cases in a folder; a single file is a data set of one case. An error says what
 // was looked for.
 func Detect(root string, o Options) (*Dataset, error) { return DetectAll([]string{root}, o) }
@@ -118,7 +126,7 @@ func DetectAll(roots []string, o Options) (*Dataset, error) {
 		}
 	}
 	all.Layout, all.several = strings.Join(layouts, " and "), len(sources) > 1
-	if dicom.ByWords(o.Series) && slices.ContainsFunc(all.Cases, Case.IsDICOM) {
+	if dicom.ByWords(o.Series) && o.Channels == nil && slices.ContainsFunc(all.Cases, Case.IsDICOM) {
 		all.Series = o.Series
 	}
 	return all.through(passesOfAll, o)

@@ -34,6 +34,9 @@ type seriesCase struct {
 	more    []*dicom.Series // further channels
 }
 
+// isScan says whether a series is more than a localizer or a single image that cannot be read.
+func isScan(s *dicom.Series) bool { return !s.Localizer && (s.Shape[2] >= 2 || s.Err == nil) }
+
 // listSeries finds the scans of a tree: of each study the series that is wanted, all of them, or
 // where none is named the one that package dicom's Choose takes, of those that labels refer to if
 // there are any and labels are wanted. Series that cannot be read are
@@ -79,7 +82,7 @@ func listSeries(root string, o Options, keep func([]format.Object) []format.Obje
 				if s.Is(wanted) {
 					chosen = append(chosen, s)
 				}
-			case s.Localizer || s.Shape[2] < 2 && s.Err != nil:
+			case !isScan(s):
 				others = append(others, fmt.Sprintf("%s: passed over %s", folder, s))
 			case s.Fragment() && s.Shape[2] > 1:
 				others = append(others, fragment(folder, s, all))
@@ -89,6 +92,10 @@ func listSeries(root string, o Options, keep func([]format.Object) []format.Obje
 		}
 		folder := commonFolder(studyFiles(study))
 		switch {
+		case len(chosen) == 0 && o.everyStudy && slices.ContainsFunc(study, isScan):
+			found = append(found, seriesCase{folder: folder, study: study, refused: named(folder, fmt.Errorf(
+				"it has no series %s, by which the network's training chose: --series chooses another, --series all "+
+					"takes each", safetext.Quote(wanted)))})
 		case len(chosen) == 0 && wanted != "" && wanted != SeriesAll:
 			notes = append(notes, fmt.Sprintf("%s: passed over, because there is no series %s", folder, wanted))
 		case len(chosen) > 1 && wanted != SeriesAll:

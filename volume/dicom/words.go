@@ -1,6 +1,7 @@
 package dicom
 
 import (
+	"cmp"
 	"fmt"
 	"regexp"
 	"slices"
@@ -144,6 +145,21 @@ func CheckWanted(wanted string) error {
 func ByWords(wanted string) bool {
 	all, err := conditions(wanted)
 	return all != nil && err == nil
+}
+
+// SameWords says whether two choices by words are one, in whatever order and capitals.
+func SameWords(a, b string) bool {
+	all, err := conditions(a)
+	others, failed := conditions(b)
+	if err != nil || failed != nil {
+		return a == b
+	}
+	order := func(c, d condition) int {
+		return cmp.Or(cmp.Compare(c.key, d.key), cmp.Compare(c.text, d.text))
+	}
+	slices.SortFunc(all, order)
+	slices.SortFunc(others, order)
+	return slices.Equal(all, others)
 }
 
 // meets says whether the series meets all conditions. Capitals do not count.

@@ -30,6 +30,22 @@ func writeSeries(t *testing.T, root, number string, o [6]float64, normal stack.V
 	})
 }
 
+// Choices that mean the same are one, whatever their order and capitals.
+func TestSameWords(t *testing.T) {
+	for _, c := range []struct {
+		a, b string
+		want bool
+	}{
+		{"description~portal,plane=axial", "plane=Axial, Description~Portal", true}, {"", "", true},
+		{"description~portal", "description=portal", false}, {"description~portal", "", false},
+		{"kernel~b", "kernel~c", false}, {"3", "4", true}, // no words: neither chooses by any
+	} {
+		if got := SameWords(c.a, c.b); got != c.want {
+			t.Errorf("%q and %q: %v", c.a, c.b, got)
+		}
+	}
+}
+
 func TestWordsChooseSeries(t *testing.T) {
 	root := t.TempDir()
 	up, ahead := stack.Vector{0, 0, 1}, stack.Vector{0, 1, 0}
