@@ -117,8 +117,8 @@ func (h *Header) eachUnzipped(c *content, index int, take func(first int64, src 
 			return nil
 		})
 	}
-	if refused := g.Wait(); refused != nil {
-		return refused
+	if failed := g.Wait(); failed != nil {
+		return failed
 	}
 	if (err == nil || errors.Is(err, io.EOF)) && got < total {
 		return h.truncated(got)
