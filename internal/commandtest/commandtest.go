@@ -23,6 +23,7 @@ var command func(args []string, stdout, stderr io.Writer) int
 // tests.
 func Main(m *testing.M, run func(args []string, stdout, stderr io.Writer) int) {
 	command = run
+	ProcessorClock()
 	// A shell lets what it starts in the background ignore SIGINT, and what that starts ignores it,
 	// too, unless it is caught here. Scripts interrupt their commands by it.
 	if signal.Ignored(os.Interrupt) {

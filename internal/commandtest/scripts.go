@@ -159,8 +159,7 @@ func interruptAfter(ts *testscript.TestScript, want int, line string, args []str
 	cmd := exec.Command(path, args[1:]...)
 	cmd.Dir, cmd.Stdout = ts.MkAbs("."), ts.Stdout()
 	// the number of threads decides the last bits
-	cmd.Env = append(os.Environ(), pauseAt+"="+line, "GOMAXPROCS="+ts.Getenv("GOMAXPROCS"),
-		clock+"="+ts.Getenv(clock))
+	cmd.Env = append(os.Environ(), pauseAt+"="+line, "GOMAXPROCS="+ts.Getenv("GOMAXPROCS"))
 	stderr, err := cmd.StderrPipe()
 	ts.Check(err)
 	ts.Check(cmd.Start())

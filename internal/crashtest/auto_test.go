@@ -12,11 +12,26 @@ import (
 	"regexp"
 	"slices"
 	"strings"
+	"sync"
 	"testing"
 	"time"
 
 	"github.com/voxsaw/voxsaw/internal/turns"
 )
+
+// usedUp is what a job says whose time is.
+const usedUp = "of the job are used up"
+
+// firstWrite closes a channel when somebody writes, and forgets what.
+type firstWrite struct {
+	once sync.Once
+	done chan struct{}
+}
+
+func (f *firstWrite) Write(text []byte) (int, error) {
+	f.once.Do(func() { close(f.done) })
+	return len(text), nil
+}
 
 // A job of voxsaw auto that is killed twice ends, and what it has made is what its commands make
 // that are typed one by one.
@@ -39,24 +54,30 @@ func TestAuto(t *testing.T) {
 	r := rand.New(rand.NewPCG(*start, 43))
 	killed := 0
 	for range 2 {
-		cmd, text := command(program, "auto", "scans", "--out", "job", "--hours", "0.003")
+		cmd, _ := command(program, "auto", "scans", "--out", "job", "--hours", "0.003")
+		said := &firstWrite{done: make(chan struct{})}
+		cmd.Stdout, cmd.Stderr = said, said
 		if err := cmd.Start(); err != nil {
 			t.Fatal(err)
 		}
+		ended := make(chan error, 1)
+		go func() { ended <- cmd.Wait() }()
+		select {
+		case <-said.done:
+		case err := <-ended:
+			t.Fatalf("it said nothing: %v", err)
+		}
 		time.Sleep(time.Duration(1+3*r.Float64()) * time.Second)
 		_ = cmd.Process.Kill()
-		if err := cmd.Wait(); err == nil {
+		if err := <-ended; err == nil {
 			break // it was faster
 		}
 		killed++
-		if text.Len() == 0 {
-			t.Fatal("killed before it said anything")
-		}
 	}
 	var members []string
 	for _, hours := range []string{"0.003", "0.012", "0.04"} { // a machine that is busy needs more
 		cmd, text := command(program, "auto", "--resume", "--out", "job", "--hours", hours)
-		if err := cmd.Run(); err != nil && !strings.Contains(text.String(), "of the job are used up") {
+		if err := cmd.Run(); err != nil && !strings.Contains(text.String(), usedUp) {
 			t.Fatalf("after %d kills: %v\n%s", killed, err, text)
 		}
 		var err error

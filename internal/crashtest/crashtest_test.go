@@ -8,12 +8,14 @@ import (
 	"testing"
 
 	"github.com/voxsaw/voxsaw/cli"
+	"github.com/voxsaw/voxsaw/internal/commandtest"
 )
 
 // TestMain makes the tests' own program the command voxsaw where it is called by that name. So what
 // go test remembers of these tests holds for this very program, and none is linked beside it.
 func TestMain(m *testing.M) {
 	if filepath.Base(os.Args[0]) == "voxsaw" {
+		commandtest.ProcessorClock()
 		cli.Main()
 	}
 	os.Exit(m.Run())
