@@ -1,8 +1,11 @@
 package nnunet
 
 import (
+	"encoding/json"
 	"math"
 	"math/rand/v2"
+	"os"
+	"path/filepath"
 	"runtime"
 	"slices"
 	"strings"
@@ -150,6 +153,69 @@ func TestMemoryOfPreparing(t *testing.T) {
 				t.Errorf("%s, masked %v, %d channels: %d bytes a voxel, said are %d", c.scheme, c.masked, channels,
 					took/e.scan, e.preparing/e.scan)
 			}
+		}
+	}
+}
+
+// What nnU-Net's own classes of normalisation and its function of resampling make of small arrays,
+// with the arguments that plans give them. testdata/nnunet_prepared.py says how it was made.
+func TestArraysOfNNUNet(t *testing.T) {
+	data, err := os.ReadFile(filepath.Join("..", "..", "testdata", "nnunet_prepared", "arrays.json"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	var golden struct {
+		Shape      [3]int
+		Values     []float32
+		Inside     []int
+		Statistics intensities
+		Normalised []struct {
+			Scheme     string
+			Masked     bool
+			From, Want []float32
+		}
+		Resampled []struct {
+			Kwargs       json.RawMessage
+			Spacing, New [3]float64
+			Shape        [3]int
+			Want         []float32
+		}
+	}
+	if err := json.Unmarshal(data, &golden); err != nil || len(golden.Normalised) != 28 || len(golden.Resampled) != 16 {
+		t.Fatal("the golden file is not whole", err)
+	}
+	inside := newArray[bool](golden.Shape)
+	for n, in := range golden.Inside {
+		inside.values[n] = in > 0
+	}
+	differ := func(got, want []float32) (most float64) {
+		if len(got) != len(want) {
+			t.Fatalf("%d values, want %d", len(got), len(want))
+		}
+		for n, v := range want {
+			most = max(most, math.Abs(float64(got[n]-v))/max(1, math.Abs(float64(v))))
+		}
+		return most
+	}
+	for n, c := range golden.Normalised {
+		x := array[float32]{golden.Shape, slices.Clone(c.From)}
+		how := channel{scheme: c.Scheme, masked: c.Masked, intensities: golden.Statistics}
+		if err := how.normalise(x.view(), inside, box{to: golden.Shape}); err != nil {
+			t.Fatal(err)
+		}
+		if d := differ(x.values, c.Want); d > 1e-6 {
+			t.Errorf("%d: %s, masked %v: up to %g off", n, c.Scheme, c.Masked, d)
+		}
+	}
+	x := array[float32]{golden.Shape, golden.Values}
+	for _, c := range golden.Resampled {
+		var how resampling
+		if err := json.Unmarshal(c.Kwargs, &how); err != nil || how.unknown != nil {
+			t.Fatal(err, how.unknown)
+		}
+		got := how.resampled(x.view(), c.Shape, c.Spacing, c.New)
+		if d := differ(got.values, c.Want); d > 1e-6 {
+			t.Errorf("%s from %v to %v: up to %g off", c.Kwargs, c.Spacing, c.New, d)
 		}
 	}
 }
