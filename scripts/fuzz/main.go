@@ -1,6 +1,6 @@
 // Command fuzz runs all fuzz targets of the repository, one after the other, for a time in all.
 //
-//	go run ./scripts/fuzz --for 20s --part 2/3    # what CI does: every third target
+//	go run ./scripts/fuzz --for 20s --part 2/3    # what CI does by turns: every third target
 //	go run ./scripts/fuzz --for 1h --keep    # by hand; then commit what is new in testdata/fuzz
 //	go run ./scripts/fuzz --list
 //

@@ -13,12 +13,16 @@ import (
 
 	"github.com/voxsaw/voxsaw/cli"
 	"github.com/voxsaw/voxsaw/internal/commandtest"
+	"github.com/voxsaw/voxsaw/internal/turns"
 )
 
 // TestBatchAutoOnGPU: a whole run with the largest batch that fits into the memory of the GPU that
 // it may take. The device lets it take no more, and a run that goes on keeps the batch. Where not
 // even a batch of 1 fits, the run says what is missing, and leaves nothing.
 func TestBatchAutoOnGPU(t *testing.T) {
+	if !turns.Has(t, 0, 3) {
+		return
+	}
 	simulatedGPU(t)
 	data, folder := preparedPhantoms(t), t.TempDir()
 	out := filepath.Join(folder, "run")

@@ -13,6 +13,7 @@ import (
 
 	"github.com/voxsaw/voxsaw/internal/commandtest"
 	"github.com/voxsaw/voxsaw/internal/miniature"
+	"github.com/voxsaw/voxsaw/internal/turns"
 	"github.com/voxsaw/voxsaw/internal/voc/voctest"
 )
 
@@ -77,11 +78,11 @@ func numbersIn(t *testing.T, text string) (all []float64) {
 }
 
 // TestTasksOnGPU: each task of pretrain has the CPU's losses, and solve, with the same weights, the
-// CPU's scores.
+// CPU's scores. A quarter of the tasks has its turn.
 func TestTasksOnGPU(t *testing.T) {
 	simulatedGPU(t)
 	data := preparedPhantoms(t)
-	for name, flags := range map[string]string{
+	tasks := map[string]string{
 		"kway":   "--crop 8 --grid 2x2x2 --patch 4 --head kway --classes 10 --hidden 16 --features 16",
 		"binary": "--crop 8 --grid 2x2x2 --patch 4 --head paper --rounds 2 --binary --column-sum 0.1 --features 16",
 		"hard": "--crop 8 --grids 2x2x2,2x2x1 --patch 4 --head attention --hidden 16 --attention-heads 2 " +
@@ -91,11 +92,15 @@ func TestTasksOnGPU(t *testing.T) {
 		"rubik":    "--crop 16 --task rubik --grid 2x2x2 --patch 4 --hidden 16 --classes 10 --features 16",
 		"mae":      "--crop 8 --task mae --mask-block 4",
 		"fusion":   "--crop 8 --task fusion --smallest-box 2 --batch 2",
-	} {
+	}
+	for n, name := range slices.Sorted(maps.Keys(tasks)) {
+		if !turns.Has(t, n, 4) {
+			continue
+		}
 		t.Run(name, func(t *testing.T) {
 			arguments := slices.Concat([]string{"pretrain", "--data", data, "--channels", "2", "--levels", "1",
 				"--batch", "1", "--warmup", "0", "--seed", "3", "--steps", "2", "--validate-every", "0",
-				"--validate-cases", "1"}, strings.Fields(flags))
+				"--validate-cases", "1"}, strings.Fields(tasks[name]))
 			cpu, gpu := filepath.Join(t.TempDir(), "cpu"), filepath.Join(t.TempDir(), "gpu")
 			commandtest.Run(t, 0, slices.Concat(arguments, onCPU, []string{"--out", cpu})...)
 			commandtest.Run(t, 0, slices.Concat(arguments, onGPU, []string{"--out", gpu})...)
@@ -111,6 +116,9 @@ func TestTasksOnGPU(t *testing.T) {
 // TestResumePretrainOnGPU: a run that moves to the GPU and back has the losses of one that stays on
 // the CPU, and says that it moved.
 func TestResumePretrainOnGPU(t *testing.T) {
+	if !turns.Has(t, 0, 3) {
+		return
+	}
 	simulatedGPU(t)
 	data, folder := preparedPhantoms(t), t.TempDir()
 	straight, moved := filepath.Join(folder, "straight"), filepath.Join(folder, "moved")
@@ -131,6 +139,9 @@ func TestResumePretrainOnGPU(t *testing.T) {
 
 // TestCrossvalOnGPU: an experiment, from pretraining to the table of scores.
 func TestCrossvalOnGPU(t *testing.T) {
+	if !turns.Has(t, 1, 3) {
+		return
+	}
 	simulatedGPU(t)
 	data, folder := preparedPhantoms(t), t.TempDir()
 	plan := filepath.Join(folder, "plan.yaml")
@@ -172,6 +183,9 @@ score_on: prepared
 // TestPhotographsOnGPU: puzzles of photographs, and detection with the network that has local
 // response normalisation, groups and pooling rounded up, and pools regions.
 func TestPhotographsOnGPU(t *testing.T) {
+	if !turns.Has(t, 2, 3) {
+		return
+	}
 	simulatedGPU(t)
 	folder := t.TempDir()
 	in := func(name string) string { return filepath.Join(folder, name) }

@@ -14,11 +14,15 @@ import (
 	"github.com/voxsaw/voxsaw/cli"
 	"github.com/voxsaw/voxsaw/internal/commandtest"
 	"github.com/voxsaw/voxsaw/internal/miniature"
+	"github.com/voxsaw/voxsaw/internal/turns"
 )
 
 // TestTuneOnGPU: tune writes a file for the simulated GPU and the simulated cuDNN, a run follows it
 // and says so in its log, its record and its checkpoint, and a plan that is wrong is refused.
 func TestTuneOnGPU(t *testing.T) {
+	if !turns.Has(t, 1, 3) {
+		return
+	}
 	simulatedGPU(t)
 	folder := t.TempDir()
 	in := func(name string) string { return filepath.Join(folder, name) }

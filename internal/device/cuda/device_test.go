@@ -12,6 +12,7 @@ import (
 
 	"github.com/voxsaw/voxsaw/internal/childtest"
 	"github.com/voxsaw/voxsaw/internal/device/devicetest"
+	"github.com/voxsaw/voxsaw/internal/turns"
 )
 
 // rounding is a device with what the suite may ask of it: tf32 multiplies with 11 bits of
@@ -36,9 +37,9 @@ func (r rounding) RelativeError() float64 {
 
 // TestDevice runs the whole suite at every precision and with three seeds of the simulator's
 // schedule, each in a process of its own: so two cores have work, and a seed gives the same run
-// again. In a short test each precision has one seed, and of the convolutions that cost most, which
-// are there for kernels of bfloat16 alone, the others take every fourth: which ones, the turn says.
-// The variable makes it such a process.
+// again. In a short test each precision has one seed, by turns, and of the convolutions that cost
+// most, which are there for kernels of bfloat16 alone, the others take every fourth: which ones,
+// the turn says. The variable makes it such a process.
 func TestDevice(t *testing.T) {
 	if p := os.Getenv(suiteVariable); p != "" {
 		r := rounding{openSimulated(t, precision(p)), -1}
@@ -57,7 +58,7 @@ func TestDevice(t *testing.T) {
 	}
 	for n, p := range []precision{fp32, tf32, bf16} {
 		for seed := 1; seed <= 3; seed++ {
-			if testing.Short() && seed != n+1 {
+			if testing.Short() && (seed != n+1 || !turns.Has(t, n, 3)) {
 				continue
 			}
 			t.Run(fmt.Sprintf("%s, seed %d", p, seed), func(t *testing.T) {

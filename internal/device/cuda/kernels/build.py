@@ -3,7 +3,8 @@
 
     python3 internal/device/cuda/kernels/build.py           compile, check, write built/*.gz
     python3 internal/device/cuda/kernels/build.py --check   compile, check, compare with built/*.gz
-    python3 internal/device/cuda/kernels/build.py --quick   compare digests, compile for one architecture, another each day
+    python3 internal/device/cuda/kernels/build.py --digests compare digests
+    python3 internal/device/cuda/kernels/build.py --quick   and compile for one architecture, another each day
 
 NVRTC makes PTX of all.cu and ptxas makes cubins of that, both from scripts/cuda-toolchain.py. There
 is a cubin for each architecture below, and PTX of the first one for GPUs that come later. The
@@ -12,7 +13,7 @@ than a block may have, or where ptxas makes products of four warps wait for each
 built/resources.json says what ptxas found for sm_90a, for docs/gpu-engine.md, built/instructions.txt what
 its PTX is made of, for the tests.
 built/digests.json has the SHA-256 of all that the machine code was made of, and of what was made: with
-it --quick notices sources that were changed and not compiled, without compiling them four times.
+it --digests notices sources that were changed and not compiled, without compiling them.
 """
 import ctypes
 import gzip
@@ -107,12 +108,14 @@ def read(path):
     return gzip.decompress(data) if path.suffix == ".gz" and data else data
 
 
-def quick():
-    """Compares digests, and compiles for the architecture whose turn it is."""
+def quick(compiling):
+    """Compares digests, and may compile for the architecture whose turn it is."""
     folder = HERE / "built"
     built = {p.name.removesuffix(".gz"): read(p) for p in folder.iterdir() if p.name != "digests.json"}
     if digests(built) != read(folder / "digests.json"):
         sys.exit("build.py: the sources, the compilers or built/ are not those of built/digests.json: run build.py and commit built/")
+    if not compiling:
+        return print("digests agree")
     architecture = ARCHITECTURES[int(time.time() // 86400) % len(ARCHITECTURES)]
     with tempfile.TemporaryDirectory() as name:
         image, found = cubin(architecture, ptx(architecture), pathlib.Path(name))
@@ -132,11 +135,11 @@ def refuse(architecture, found):
 
 def main():
     check = sys.argv[1:] == ["--check"]
-    if sys.argv[1:] not in ([], ["--check"], ["--quick"]):
+    if sys.argv[1:] not in ([], ["--check"], ["--digests"], ["--quick"]):
         sys.exit(__doc__)
     subprocess.run([sys.executable, ROOT / "scripts/cuda-toolchain.py"], check=True, stdout=subprocess.DEVNULL)
-    if sys.argv[1:] == ["--quick"]:
-        return quick()
+    if sys.argv[1:] in (["--digests"], ["--quick"]):
+        return quick(sys.argv[1] == "--quick")
     built = {}
     with tempfile.TemporaryDirectory() as name, ThreadPoolExecutor(2) as pool:
         folder = pathlib.Path(name)
