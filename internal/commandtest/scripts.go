@@ -1,6 +1,7 @@
 package commandtest
 
 import (
+	"archive/zip"
 	"bufio"
 	"bytes"
 	"compress/gzip"
@@ -90,7 +91,7 @@ labels: [2, 3]
 		},
 		Cmds: map[string]func(*testscript.TestScript, bool, []string){
 			"exits": exits, "interrupt": interrupt, "meanwhile": meanwhile, "json": checkJSON, "same": same,
-			"damage": damage, "bomb": bomb,
+			"damage": damage, "bomb": bomb, "zipped": zipped,
 		},
 	})
 }
@@ -254,6 +255,21 @@ func damage(ts *testscript.TestScript, neg bool, args []string) {
 		}
 	}
 	ts.Check(os.WriteFile(ts.MkAbs(args[1]), data, 0o644))
+}
+
+// zipped FILE MEMBER FROM writes a zip archive, without compression, of one file.
+func zipped(ts *testscript.TestScript, neg bool, args []string) {
+	if neg || len(args) != 3 {
+		ts.Fatalf("usage: zipped FILE MEMBER FROM")
+	}
+	var b bytes.Buffer
+	z := zip.NewWriter(&b)
+	w, err := z.CreateHeader(&zip.FileHeader{Name: args[1], Method: zip.Store})
+	ts.Check(err)
+	_, err = io.WriteString(w, ts.ReadFile(args[2]))
+	ts.Check(err)
+	ts.Check(z.Close())
+	ts.Check(os.WriteFile(ts.MkAbs(args[0]), b.Bytes(), 0o644))
 }
 
 // bomb FILE I J K writes a compressed NIfTI file of so many zeros, a byte each, in a thousandth of

@@ -99,9 +99,7 @@ func TestPredictionsOfNNUNet(t *testing.T) {
 				if err != nil {
 					t.Fatal(err)
 				}
-				if got.Shape != want.Shape {
-					t.Fatalf("%s: shape %v, want %v", name, got.Shape, want.Shape)
-				}
+				sameGrid(t, got, want)
 				differ, foreground := 0, 0
 				for i, label := range want.Labels {
 					if label > 0 {
@@ -129,6 +127,35 @@ func TestPredictionsOfNNUNet(t *testing.T) {
 				}
 			}
 		})
+	}
+}
+
+// sameGrid wants the grid that nnU-Net's file has, once ours is in a file, too: of shape, spacing
+// and affine, which headers hold in single precision.
+func sameGrid(t *testing.T, got, want *volume.LabelMap) {
+	t.Helper()
+	path := filepath.Join(t.TempDir(), "labels.nii.gz")
+	if err := nifti.WriteLabels(path, got); err != nil {
+		t.Fatal(err)
+	}
+	written, err := nifti.ReadLabels(path)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if written.Shape != want.Shape {
+		t.Fatalf("a grid of %v voxels, want %v", written.Shape, want.Shape)
+	}
+	for a, mm := range want.Spacing() {
+		if s := written.Spacing()[a]; math.Abs(s-mm) > 1e-6*mm {
+			t.Errorf("spacing %v, want %v", written.Spacing(), want.Spacing())
+		}
+	}
+	for row := range 3 {
+		for column, mm := range want.Affine[row] {
+			if math.Abs(written.Affine[row][column]-mm) > 1e-6*max(1, math.Abs(mm)) {
+				t.Errorf("affine %v, want %v", written.Affine, want.Affine)
+			}
+		}
 	}
 }
 
@@ -280,6 +307,7 @@ func TestGoldenModels(t *testing.T) {
 			if err != nil {
 				t.Fatal(err)
 			}
+			sameGrid(t, got, want)
 			if !slices.Equal(got.Labels, want.Labels) {
 				t.Errorf("%s, %s: %v voxels of labels, want %v", name, file, got.Counts(), want.Counts())
 			}
