@@ -156,7 +156,7 @@ var mayImport = map[string][]string{
 		"internal/quality", "internal/seed", "internal/sliding", "internal/train"},
 	// for tests alone
 	"internal/device/cpu/cputest": {"internal/device/cpu"},
-	"internal/commandtest":        {"internal/miniature", "internal/train", "internal/voc/voctest"},
+	"internal/commandtest":        {"internal/miniature", "internal/train", "internal/turns", "internal/voc/voctest"},
 	"internal/miniature":          {"volume", "volume/nifti", "volume/phantom"},
 	"internal/quality":            {"volume", "volume/prepared", "internal/table"},
 

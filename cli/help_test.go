@@ -22,7 +22,8 @@ import (
 func parse(line string) (*cobra.Command, []string, error) {
 	line, _, _ = strings.Cut(line, " | ")
 	line, _, _ = strings.Cut(line, " #")
-	cmd, rest, err := newRoot().Find(strings.Fields(line)[1:])
+	words := append(strings.Fields(line)[1:], "")
+	cmd, rest, err := rootOf(words[0]).Find(words[:len(words)-1]) // as the program does it
 	if err != nil {
 		return nil, nil, err
 	}

@@ -64,7 +64,7 @@ func TestPresetPaperRates(t *testing.T) {
 	} {
 		folder := filepath.Join(t.TempDir(), "run")
 		args := append([]string{"2d", "pretrain", "--data", prepared, "--out", folder, "--cell", "32", "--patch", "24",
-			"--width", "0.125", "--features", "8", "--batch", "2", "--rounds", "1", "--steps", "1"},
+			"--width", "0.0625", "--features", "8", "--batch", "2", "--rounds", "1", "--steps", "1"},
 			strings.Fields(flags)...)
 		var out bytes.Buffer
 		if code := Run(args, &out, &out); code != exitOK {

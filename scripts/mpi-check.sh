@@ -13,14 +13,20 @@ if ! command -v mpirun.openmpi >/dev/null || ! command -v mpiexec.mpich >/dev/nu
 fi
 part() { [ -z "${VOXSAW_TEST_COMMIT:-}" ] || [ $((VOXSAW_TEST_COMMIT % $2)) = "$1" ]; }
 tested() { go test -json -count=1 -vet=off "$@" | go run ./scripts/skips; }
-export CGO_ENABLED=0
-tested -tags mpi -run '^TestMPI$' ./cli/tests/devices
-if part 2 3; then # net and os/user in Go alone, so that most packages are those of a build without cgo
-  CGO_ENABLED=1 tested -tags mpi,netgo,osusergo -race ./internal/mpi
-else
-  tested -tags mpi ./internal/mpi
-fi
-part 0 3 || exit 0
 CGO_CFLAGS=$(python3 scripts/cuda-toolchain.py --cflags)
-export CGO_CFLAGS
-CGO_ENABLED=1 tested -tags gpu,mpi,netgo,osusergo -run '^TestPeersGPU$' ./cli/tests/devices
+# with GPUs: net and os/user in Go alone, so that most packages are those of a build without cgo
+export CGO_CFLAGS CGO_ENABLED=1
+both=gpu,mpi,netgo,osusergo
+if part 1 3; then
+  CGO_ENABLED=0 tested -tags mpi -run '^TestMPI$' ./cli/tests/devices
+else # the same program, which the tests of GPUs need anyway
+  tested -tags $both -run '^TestMPI$' ./cli/tests/devices
+fi
+if part 2 3; then
+  tested -tags mpi,netgo,osusergo -race ./internal/mpi
+else
+  tested -tags $both ./internal/mpi
+fi
+if part 0 3; then
+  tested -tags $both -run '^TestPeersGPU$' ./cli/tests/devices
+fi

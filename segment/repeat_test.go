@@ -22,8 +22,8 @@ func TestRepeatable(t *testing.T) {
 	}
 	cache := phantoms(t, 2, [3]int{40, 36, 33})
 	c := tiny()
-	c.Network = voxsaw.Network{Preset: "paper", Channels: 16, Levels: 3, Norm: "instance"}
-	c.Crop = [3]int{32, 32, 32}
+	c.Network = voxsaw.Network{Preset: "paper", Channels: 8, Levels: 3, Norm: "instance"}
+	c.Crop = [3]int{24, 24, 24}
 	c.Train.Steps, c.Train.Warmup = 2, 0
 	c = resolved(t, c, cache)
 	weights := func(threads int) map[string][]float32 {

@@ -25,6 +25,7 @@ import (
 	"github.com/rogpeppe/go-internal/testscript"
 
 	"github.com/voxsaw/voxsaw/internal/miniature"
+	"github.com/voxsaw/voxsaw/internal/turns"
 )
 
 // Scripts runs the scripts of a package's testdata/script, each a story of commands that a user
@@ -36,7 +37,8 @@ import (
 //	finetune.yaml     settings of the smallest network that segments
 //	puzzles.safetensors, organs.safetensors     a checkpoint of each
 //
-// and $GOLDEN, the repository's folder of golden files.
+// and $GOLDEN, the repository's folder of golden files. "[turn:0/2]" before a command of theirs is
+// [turns.Has].
 func Scripts(t *testing.T) {
 	shared := t.TempDir()
 	write := func(name, text string) {
@@ -88,6 +90,13 @@ labels: [2, 3]
 			// scripts run side by side: threads of one would wait for those of another
 			e.Setenv("GOMAXPROCS", "1")
 			return nil
+		},
+		Condition: func(condition string) (bool, error) {
+			var n, parts int
+			if _, err := fmt.Sscanf(condition, "turn:%d/%d", &n, &parts); err != nil || n >= parts {
+				return false, fmt.Errorf("%q is no condition such as turn:0/2", condition)
+			}
+			return turns.Has(t, n, parts), nil
 		},
 		Cmds: map[string]func(*testscript.TestScript, bool, []string){
 			"exits": exits, "interrupt": interrupt, "meanwhile": meanwhile, "json": checkJSON, "same": same,

@@ -149,7 +149,7 @@ func (b *bench) allStories(t *testing.T) []story {
 		return "\n  " + strings.ReplaceAll(strings.TrimSpace(text), "\n", "\n  ") + "\n"
 	}
 	const (
-		steps    = "train: {steps: 30, validate_every: 5, checkpoint_every: 3}\n"
+		steps    = "train: {steps: 12, validate_every: 5, checkpoint_every: 3}\n"
 		network  = "network: {channels: 2, levels: 1}\n"
 		finetune = network + steps + "crop: 16\nlabels: [2, 3]\n"
 		pretrain = network + steps + "grid: 2x2x2\ncrop: 16\nfeatures: 8\nhidden: 8\n"
@@ -206,11 +206,11 @@ func (b *bench) shortStories(t *testing.T) []story {
 	}))
 }
 
-// inTurn are every second of the stories in a run of CI, otherwise all.
+// inTurn are every third of the stories in a run of CI, otherwise all.
 func inTurn(t *testing.T, stories []story) (some []story) {
 	t.Helper()
 	for n, s := range stories {
-		if turns.Has(t, n, 2) {
+		if turns.Has(t, n, 3) {
 			some = append(some, s)
 		}
 	}

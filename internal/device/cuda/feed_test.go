@@ -9,6 +9,7 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
+	"runtime/debug"
 	"slices"
 	"strings"
 	"testing"
@@ -175,7 +176,15 @@ func plantInFeed(t *testing.T) (program string) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	build := exec.Command("go", "test", "-c", "-ldflags=-s -w", "-tags", "gpu", "-overlay",
+	tags := "gpu" // with those of this very program, all but this package is compiled already
+	if info, ok := debug.ReadBuildInfo(); ok {
+		for _, s := range info.Settings {
+			if s.Key == "-tags" {
+				tags = s.Value
+			}
+		}
+	}
+	build := exec.Command("go", "test", "-c", "-ldflags=-s -w", "-tags", tags, "-overlay",
 		filepath.Join(folder, "overlay.json"), "-o", program, ".")
 	if text, err := build.CombinedOutput(); err != nil {
 		t.Fatalf("%v: %s", err, text)
