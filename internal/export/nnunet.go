@@ -320,6 +320,10 @@ func (e *exporter) write(c dataset.Case) (notes []string, err error) {
 			e.undrawn[number] = append(e.undrawn[number], c.ID)
 		}
 	}
+	own := volume.Preparation{Axcodes: v.Axcodes()} // nnU-Net takes them by index
+	if l, err = own.ApplyLabels(l, v.Whole()); err != nil {
+		return nil, err
+	}
 	path := filepath.Join(e.dir, e.labelsOf(c))
 	if err := atomicfile.MakeFolder(filepath.Dir(path)); err != nil {
 		return nil, err

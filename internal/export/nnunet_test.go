@@ -16,6 +16,7 @@ import (
 	"testing"
 
 	"github.com/voxsaw/voxsaw/internal/atomicfile"
+	"github.com/voxsaw/voxsaw/internal/miniature"
 	"github.com/voxsaw/voxsaw/volume"
 	"github.com/voxsaw/voxsaw/volume/dataset"
 	"github.com/voxsaw/voxsaw/volume/nifti"
@@ -395,6 +396,121 @@ func TestShiftedCTIsTold(t *testing.T) {
 		}
 		if err != nil || told["0"] != "" || !strings.Contains(told["1"], "WARNING: has values from 0 to") {
 			t.Errorf("%v, %q", err, told)
+		}
+	}
+}
+
+// Cases of two channels in folders by patient, of one of whom there are two: each channel is a file
+// of its own with its voxels, and no fold divides the patient.
+func TestChannelsAndPatients(t *testing.T) {
+	root, out := t.TempDir(), filepath.Join(t.TempDir(), "Dataset001_Test")
+	write(t, root)
+	scans := filepath.Join(root, "imagesTr")
+	for n := range 5 {
+		second, _, err := phantom.New(uint64(n+11), phantom.Options{Shape: [3]int{20, 16, 12}})
+		if err != nil {
+			t.Fatal(err)
+		}
+		name := filepath.Join(scans, fmt.Sprintf("Doe^John_%d", n))
+		if err := errors.Join(os.Rename(name+".nii.gz", name+"_0000.nii.gz"),
+			nifti.Write(name+"_0001.nii.gz", second)); err != nil {
+			t.Fatal(err)
+		}
+	}
+	table := filepath.Join(root, "patients.csv")
+	const rows = "case,patient\nDoe^John_0,A\nDoe^John_1,B\nDoe^John_2,A\nDoe^John_3,C\nDoe^John_4,D\n"
+	about := `{"channel_names": {"0": "T1", "1": "T2"}, "file_ending": ".nii.gz",
+		"labels": {"background": 0, "liver": 2, "ignore": 5, "spleen": 7}}`
+	if err := errors.Join(os.WriteFile(table, []byte(rows), 0o666),
+		os.WriteFile(filepath.Join(root, "dataset.json"), []byte(about), 0o666)); err != nil {
+		t.Fatal(err)
+	}
+	o := options()
+	o.Channels = []string{"T1", "T2"}
+	d, err := dataset.Detect(root, dataset.Options{Channels: o.Channels, Patients: table})
+	if err != nil {
+		t.Fatal(err)
+	}
+	s, err := NNUNet(t.Context(), d, out, o, nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if s.Folds != 3 || !slices.Equal(s.Channels, o.Channels) || s.Labels[3] != "ignore" {
+		t.Errorf("%+v", s)
+	}
+	for n := range 4 {
+		for c := range 2 {
+			want, err := nifti.Read(filepath.Join(scans, fmt.Sprintf("Doe^John_%d_%04d.nii.gz", n, c)))
+			if err != nil {
+				t.Fatal(err)
+			}
+			got, err := nifti.Read(filepath.Join(out, images, fmt.Sprintf("case_%04d_%04d.nii.gz", n+1, c)))
+			if err != nil {
+				t.Fatal(err)
+			}
+			if !slices.Equal(got.Int16, want.Int16) || got.Grid != want.Grid {
+				t.Errorf("case %d, channel %d: other voxels, or elsewhere", n, c)
+			}
+		}
+	}
+	text, err := os.ReadFile(filepath.Join(out, datasetFile))
+	if err != nil || !bytes.Contains(text, []byte("\"0\": \"T1\",\n    \"1\": \"T2\"")) {
+		t.Errorf("dataset.json: %s, %v", text, err)
+	}
+	cases := []string{"case_0001", "case_0002", "case_0003", "case_0004"}
+	folds, err := dataset.ReadSplits(filepath.Join(out, splitsFile), cases)
+	if err != nil || len(folds) != 3 {
+		t.Fatalf("%v, %v", folds, err)
+	}
+	for _, f := range folds {
+		if slices.Contains(f.Val, cases[0]) != slices.Contains(f.Val, cases[2]) ||
+			slices.Contains(f.Train, cases[0]) != slices.Contains(f.Train, cases[2]) {
+			t.Errorf("a fold divides a patient: %+v", f)
+		}
+	}
+}
+
+// A DICOM series becomes a file with its values where they lie, and its labels on the same grid.
+func TestSeries(t *testing.T) {
+	root, out := t.TempDir(), filepath.Join(t.TempDir(), "Dataset001_Test")
+	if err := miniature.Scans(root, miniature.ScanOptions{Cases: 3, Labelled: 2, Format: "dicom"}); err != nil {
+		t.Fatal(err)
+	}
+	s, err := NNUNet(t.Context(), detect(t, root), out, options(), nil)
+	if err != nil || s.Labelled != 2 || s.Unlabelled != 1 {
+		t.Fatalf("%+v, %v", s, err)
+	}
+	for n := range 2 {
+		scan, drawn, err := phantom.New(uint64(n+1), phantom.Options{Shape: [3]int{24, 20, 16}})
+		if err != nil {
+			t.Fatal(err)
+		}
+		got, err := nifti.Read(filepath.Join(out, images, fmt.Sprintf("case_%04d_0000.nii.gz", n+1)))
+		if err != nil {
+			t.Fatal(err)
+		}
+		of, err := nifti.ReadLabels(filepath.Join(out, labels, fmt.Sprintf("case_%04d.nii.gz", n+1)))
+		if err != nil {
+			t.Fatal(err)
+		}
+		if got.Grid != of.Grid {
+			t.Errorf("the grid of the labels is %v, of the scan %v", of.Grid, got.Grid)
+		}
+		if got, err = got.Orient("RAS"); err != nil {
+			t.Fatal(err)
+		}
+		if of, err = of.Orient("RAS"); err != nil {
+			t.Fatal(err)
+		}
+		if !slices.Equal(got.Int16, scan.Int16) || !slices.Equal(of.Labels, drawn.Labels) {
+			t.Errorf("case %d: other voxels than those of the series", n)
+		}
+		for row := range 3 {
+			for column := range 4 {
+				if x, y := got.Affine[row][column], scan.Affine[row][column]; math.Abs(x-y) > 1e-3 {
+					t.Errorf("affine %v, was %v", got.Affine, scan.Affine)
+				}
+			}
 		}
 	}
 }
