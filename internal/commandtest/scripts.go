@@ -37,7 +37,7 @@ import (
 //	finetune.yaml     settings of the smallest network that segments
 //	puzzles.safetensors, organs.safetensors     a checkpoint of each
 //
-// and $GOLDEN, the repository's folder of golden files. "[turn:0/2]" before a command of theirs is
+// and $GOLDEN, the repository's folder of golden files. "[turn:0/3]" before a command of theirs is
 // [turns.Has].
 func Scripts(t *testing.T) {
 	shared := t.TempDir()
@@ -94,7 +94,7 @@ labels: [2, 3]
 		Condition: func(condition string) (bool, error) {
 			var n, parts int
 			if _, err := fmt.Sscanf(condition, "turn:%d/%d", &n, &parts); err != nil || n >= parts {
-				return false, fmt.Errorf("%q is no condition such as turn:0/2", condition)
+				return false, fmt.Errorf("%q is no condition such as turn:0/3", condition)
 			}
 			return turns.Has(t, n, parts), nil
 		},

@@ -11,6 +11,7 @@ import (
 	"testing"
 
 	"github.com/voxsaw/voxsaw/internal/childtest"
+	"github.com/voxsaw/voxsaw/internal/turns"
 )
 
 // What the compiled kernels may be made of.
@@ -111,6 +112,9 @@ func TestSharedMemory(t *testing.T) {
 // TestSmallerGPU: convolutions fit GPUs that allow a block 99 KiB of shared memory, as those of
 // compute capability 8.6 and 8.9 do.
 func TestSmallerGPU(t *testing.T) {
+	if !turns.Has(t, 2, 3) {
+		return
+	}
 	library, err := simulator()
 	if err != nil {
 		t.Fatal(err)

@@ -77,12 +77,12 @@ func TestDevice(t *testing.T) {
 	}
 }
 
-// suite is a process that runs the tests of a pattern, such as the suite or a part of it. With the
-// first seed the GPU has so many multiprocessors that each block makes one tile; with the others so
-// few that it makes several.
+// suite is a process that runs the tests of a pattern, such as the suite or a part of it, without
+// turns. With the first seed the GPU has so many multiprocessors that each block makes one tile;
+// with the others so few that it makes several.
 func suite(library string, p precision, seed int, pattern string, flags ...string) *exec.Cmd {
 	c := exec.Command(os.Args[0], append(flags, "-test.v", "-test.run="+pattern)...)
-	c.Env = append(os.Environ(), suiteVariable+"="+string(p), "VOXSAW_CUDA_DRIVER="+library,
+	c.Env = append(os.Environ(), suiteVariable+"="+string(p), "VOXSAW_CUDA_DRIVER="+library, "VOXSAW_TEST_COMMIT=",
 		fmt.Sprint("VOXSAW_SIM_SEED=", seed), fmt.Sprint("VOXSAW_SIM_PROCESSORS=", [...]int{132, 2, 1}[seed-1]))
 	return c
 }

@@ -13,6 +13,7 @@ import (
 	"testing"
 
 	"github.com/voxsaw/voxsaw/internal/device"
+	"github.com/voxsaw/voxsaw/internal/turns"
 )
 
 // TestGroupWeights: the gradient of weights by products of four warps against that by gathered
@@ -20,6 +21,9 @@ import (
 // which the last one is missing, of several stages of a block and several blocks, of several tiles
 // of channels. The first variant stays the one before it until a GPU has timed both.
 func TestGroupWeights(t *testing.T) {
+	if !turns.Has(t, 1, 3) {
+		return
+	}
 	d := openSimulated(t, bf16)
 	if strings.Contains(d.name, "simulated") && !d.warpgroups {
 		t.Fatal("the simulated GPU is none of compute capability 9.0")

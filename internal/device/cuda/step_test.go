@@ -16,6 +16,7 @@ import (
 	"github.com/voxsaw/voxsaw/internal/nn"
 	"github.com/voxsaw/voxsaw/internal/puzzle"
 	"github.com/voxsaw/voxsaw/internal/train"
+	"github.com/voxsaw/voxsaw/internal/turns"
 	_ "github.com/voxsaw/voxsaw/vnet"
 )
 
@@ -155,10 +156,13 @@ func trainSteps(t *testing.T, gpu *cuda.Device, dev device.Device, optimizer, no
 // computes the steps before, give the bits of those that are not. A step whose loss is not finite
 // changes nothing, running statistics included.
 func TestStep(t *testing.T) {
-	for _, c := range []struct {
+	for n, c := range []struct {
 		precision, optimizer, norm string
 		clip                       float64
 	}{{"bf16", "sgd", "instance", 5}, {"fp32", "adamw", "batch", 0}} {
+		if !turns.Has(t, n, 2) {
+			continue
+		}
 		d := cuda.OpenSimulated(t, c.precision)
 		replayed, direct := trainSteps(t, d, d, c.optimizer, c.norm, c.clip, true), trainSteps(t, d, unrecorded{d},
 			c.optimizer, c.norm, c.clip, false)
@@ -261,6 +265,9 @@ func TestPretrainingStep(t *testing.T) {
 // TestStatisticsInEpilogues: a network whose norms take their statistics from what the convolutions
 // leave learns what it learns where they read the activations again, and starts fewer kernels.
 func TestStatisticsInEpilogues(t *testing.T) {
+	if !turns.Has(t, 0, 3) {
+		return
+	}
 	for precision, tolerance := range map[string]float64{"fp32": 1e-5, "bf16": 2e-3} {
 		d := cuda.OpenSimulated(t, precision)
 		left := trainSteps(t, d, unrecorded{d}, "sgd", "instance", 5, false)
@@ -283,6 +290,9 @@ func TestStatisticsInEpilogues(t *testing.T) {
 // TestStepWithCuDNN: a step with cuDNN's convolutions is recorded as any other. It takes and gives
 // back nothing, and the recording gives the bits of the direct run.
 func TestStepWithCuDNN(t *testing.T) {
+	if !turns.Has(t, 1, 3) {
+		return
+	}
 	choices := map[string]string{
 		"forward 1x1-16 @8x8x8 kernel 5x5x5 stride 1x1x1 pad 2x2x2":     "cuDNN 9.28.0 forward: eng1_k2=5",
 		"forward 1x16-32 @8x8x8 kernel 2x2x2 stride 2x2x2 pad 0x0x0":    "cuDNN 9.28.0 forward: eng0",
