@@ -113,13 +113,10 @@ func readRuns(path string) (runs []eval.Trial, note string, err error) {
 	if err != nil {
 		return nil, "", err
 	}
-	runs, drawn, err := table.ReadRuns(bytes.NewReader(text))
+	runs, column, err := table.ReadRuns(bytes.NewReader(text))
 	if err != nil {
 		return nil, "", withHint(fmt.Errorf("%s: %w", path, err),
 			"give it the scores.csv in the folder of an experiment")
 	}
-	if !drawn {
-		note = experiment.Undrawn(path, runs)
-	}
-	return runs, note, nil
+	return runs, experiment.Undrawn(path, runs, column), nil
 }

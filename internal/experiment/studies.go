@@ -241,46 +241,60 @@ func commas(labels []uint16) string {
 	return strings.Trim(strings.ReplaceAll(fmt.Sprint(labels), " ", ", "), "[]")
 }
 
-// Undrawn says, of a file of scores without the column draw, what it does not: which seeds share a
-// draw of the labelled cases. Where the plan beside the file says that, the runs are given their
-// draws. "" where no fold has two seeds, so that it makes no difference.
-func Undrawn(path string, runs []eval.Trial) string {
+// Undrawn gives the runs of a file of scores that names no draw theirs, and says so: which seeds
+// share a draw of the labelled cases, the plan beside the file tells. Without a column draw and a
+// plan, it says what the file does not tell; with that column and no plan, each seed has its own.
+// "" where no fold has two seeds, so that it makes no difference.
+func Undrawn(path string, runs []eval.Trial, column bool) string {
+	if slices.ContainsFunc(runs, func(r eval.Trial) bool { return r.Draw > 0 }) {
+		return ""
+	}
+	const again = "voxsaw crossval with its plan and --finished writes the file with its draws"
+	beside, lacks := PlanOf(filepath.Dir(path)), "no column draw"
+	if column {
+		lacks = "its column draw is empty"
+	}
+	plan := Plan{Pretrain: Pretrain{pretext.Scans.Choice()}, Subsets: subsetsShared}
+	_, err := os.Stat(beside)
+	if err == nil {
+		err = config.Load(beside, &plan)
+	}
+	if err != nil {
+		plan = Plan{Subsets: subsetsOwn}
+	}
+	for n, r := range runs {
+		runs[n].Draw = plan.drawShared(r.Seed, r.Fraction)
+	}
+	switch {
+	case err == nil && severalSeeds(runs, true):
+		return fmt.Sprintf("%s does not say which seeds share a draw of the labelled cases (%s): taken from %s, "+
+			"subsets: %s, draws: %d; %s", path, lacks, beside, plan.Subsets, plan.Draws, again)
+	case err == nil || !severalSeeds(runs, false) || column && errors.Is(err, fs.ErrNotExist):
+		return ""
+	case errors.Is(err, fs.ErrNotExist):
+		return fmt.Sprintf("%s does not say which seeds share a draw of the labelled cases (%s): each "+
+			"counts as one of its own, and where seeds share one, intervals and p are too small. If its plan has "+
+			"draws, %s", path, lacks, again)
+	}
+	return fmt.Sprintf("%s: %s, and the plan beside it cannot be read (%v): each seed counts as a draw of its own; %s",
+		path, lacks, err, again)
+}
+
+// severalSeeds says whether two runs that differ in nothing but the seed have, or lack, a draw.
+func severalSeeds(runs []eval.Trial, drawn bool) bool {
 	type arm struct {
 		initialisation string
 		fold           int
 		fraction       float64
 	}
-	seeds, several := map[arm]uint64{}, false
-	for _, r := range runs {
+	seeds := map[arm]uint64{}
+	return slices.ContainsFunc(runs, func(r eval.Trial) bool {
+		if drawn != (r.Draw > 0) {
+			return false
+		}
 		a := arm{r.Initialisation, r.Fold, r.Fraction}
 		other, seen := seeds[a]
-		several = several || seen && other != r.Seed
 		seeds[a] = r.Seed
-	}
-	if !several {
-		return ""
-	}
-	const again = "voxsaw crossval with its plan and --finished writes the file with that column"
-	beside := PlanOf(filepath.Dir(path))
-	plan := Plan{Pretrain: Pretrain{pretext.Scans.Choice()}}
-	_, err := os.Stat(beside)
-	if err == nil && config.Gives(beside, "", "draws") {
-		err = config.Load(beside, &plan)
-	}
-	switch {
-	case errors.Is(err, fs.ErrNotExist):
-		return fmt.Sprintf("%s does not say which seeds share a draw of the labelled cases (no column draw): each "+
-			"counts as one of its own, and where seeds share one, intervals and p are too small. If its plan has "+
-			"draws, %s", path, again)
-	case err != nil:
-		return fmt.Sprintf("%s has no column draw, and the plan beside it cannot be read (%v): each seed counts as a "+
-			"draw of its own; %s", path, err, again)
-	case plan.Draws <= 0:
-		return ""
-	}
-	for n, r := range runs {
-		runs[n].Draw = plan.drawShared(r.Seed, r.Fraction)
-	}
-	return fmt.Sprintf("%s does not say which seeds share a draw of the labelled cases (no column draw): taken from "+
-		"%s, draws: %d; %s", path, beside, plan.Draws, again)
+		return seen && other != r.Seed
+	})
 }
