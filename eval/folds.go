@@ -20,7 +20,10 @@ type Trial struct {
 	// Components is the post-processing: which connected components its predictions keep, such as
 	// "all", "largest" or "largest of liver, spleen"; "" where nobody recorded it.
 	Components string
-	Scores     []Score
+	// Device is who computed the training, and how a GPU multiplied: "cpu", "cuda bf16"; "" where
+	// nobody recorded it.
+	Device string
+	Scores []Score
 }
 
 // FoldOptions say what [Folds], [Pairs], [Changes], [LabelGains] and [Mixed] look at.

@@ -161,7 +161,7 @@ func NewPredictor(dev voxsaw.Device, checkpoints []string, o Inference, memory i
 	windows := sliding.Options{Size: p.options.Window, Batch: o.Batch, Overlap: o.Overlap, Logits: o.Logits,
 		Mirror: o.Mirror}
 	if p.windows, err = sliding.New(d, p.params, b, windows, nn.Options{MemoryLimit: memory}); err == nil {
-		err = errors.Join(p.load(checkpoints), p.readProvenance(checkpoints), p.readLessons(checkpoints))
+		err = errors.Join(p.load(checkpoints), p.readProvenance(d, checkpoints), p.readLessons(checkpoints))
 	}
 	if err != nil {
 		p.Close()

@@ -7,6 +7,7 @@ import (
 	"slices"
 
 	"github.com/voxsaw/voxsaw/internal/checkpoint"
+	"github.com/voxsaw/voxsaw/internal/device"
 )
 
 // Provenance is what label maps of a [Predictor] come from: which weights, and the settings that
@@ -20,6 +21,9 @@ type Provenance struct {
 	Overlap     float64   `json:"overlap"`
 	Largest     bool      `json:"largest_component"`
 	Mirror      string    `json:"mirror,omitempty"`
+	// Device computed them, and how a GPU multiplied: "cpu", "cuda bf16"; "" in files of versions
+	// that did not note it.
+	Device string `json:"device,omitempty"`
 	// labels of which the largest component is kept, as validation decided
 	LargestOf []string `json:"largest_component_of,omitempty"`
 }
@@ -36,8 +40,8 @@ type Trained struct {
 const digits = 16
 
 // provenance reads what is said of the checkpoints.
-func (p *Predictor) readProvenance(checkpoints []string) error {
-	made := Provenance{Window: p.options.Window, Overlap: p.options.Overlap,
+func (p *Predictor) readProvenance(dev device.Device, checkpoints []string) error {
+	made := Provenance{Device: device.Computer(dev.Describe()), Window: p.options.Window, Overlap: p.options.Overlap,
 		Largest: p.options.Components == ComponentsLargest, Mirror: p.options.Mirror}
 	if !made.Largest {
 		made.LargestOf = p.largestOf()

@@ -19,6 +19,7 @@ import (
 	"github.com/voxsaw/voxsaw/internal/atomicfile"
 	"github.com/voxsaw/voxsaw/internal/checkpoint"
 	"github.com/voxsaw/voxsaw/internal/config"
+	"github.com/voxsaw/voxsaw/internal/device"
 	"github.com/voxsaw/voxsaw/internal/quality"
 	"github.com/voxsaw/voxsaw/internal/safetext"
 	"github.com/voxsaw/voxsaw/internal/sliding"
@@ -94,7 +95,7 @@ func (p *Predictor) MakeTargets(ctx context.Context, of sample.Store, folder str
 	if err := atomicfile.Clean(folder, nil); err != nil {
 		return nil, err
 	}
-	if err := sameTargets(folder, record); err != nil {
+	if err := sameTargets(folder, record, p.Note); err != nil {
 		return nil, err
 	}
 	if _, err := os.Stat(filepath.Join(folder, scansFile)); err == nil {
@@ -296,8 +297,9 @@ func (p *Predictor) targetsRecord(store *prepared.Store, o TargetOptions) (r tar
 	return r, nil
 }
 
-// sameTargets writes what targets are of, or compares it with what is there.
-func sameTargets(folder string, r targetsRecord) error {
+// sameTargets writes what targets are of, or compares it with what is there. Another device is
+// noted.
+func sameTargets(folder string, r targetsRecord, note func(text string)) error {
 	path := filepath.Join(folder, targetsFile)
 	text, err := smallfile.Read(path, smallfile.List)
 	if errors.Is(err, fs.ErrNotExist) {
@@ -313,6 +315,11 @@ func sameTargets(folder string, r targetsRecord) error {
 	if before.Teachers.Model != r.Teachers.Model {
 		return fmt.Errorf("%s holds label maps of other teachers: choose another folder", folder)
 	}
+	if was := before.Teachers.Device; device.Unlike(was, r.Teachers.Device) && note != nil {
+		note(fmt.Sprintf("WARNING: %s holds label maps that were computed by %s, and others are by %s: they differ in "+
+			"more than the last bits", folder, was, r.Teachers.Device))
+	}
+	before.Teachers.Device = r.Teachers.Device
 	// through JSON, so that lists that are empty are alike
 	again, err := json.Marshal(r)
 	if err != nil {

@@ -264,6 +264,7 @@ func (r *runner) all(ctx context.Context, trials []Trial) error {
 		}
 		r.result.Runs = append(r.result.Runs, eval.Trial{Initialisation: t.Init, Fraction: t.Fraction, Fold: t.Fold,
 			Seed: t.Seed, Draw: r.plan.drawShared(t.Seed, t.Fraction), Components: r.plan.Inference.Components,
+			Device: train.ComputerOf(t.Folder(r.Out)),
 			Scores: r.markUnlearnt(t, scores[n])})
 	}
 	return err

@@ -15,13 +15,33 @@ import (
 
 // Warnings say which labels nobody drew in some test cases, which are not scored there, how many
 // scores have no DSC, which labels runs predicted nowhere, which initialisations have other runs
-// than the others, and whether predictions were post-processed in unlike ways.
+// than the others, and whether runs were computed, or predictions post-processed, in unlike ways.
 func (s Scored) Warnings() []string {
 	all := slices.Concat(s.undrawn(), s.undefined(), s.unpredicted(), s.uneven())
-	if note := s.unlike(); note != "" {
-		all = append(all, note)
+	for _, note := range []string{s.unlike(), s.devices()} {
+		if note != "" {
+			all = append(all, note)
+		}
 	}
 	return all
+}
+
+// devices warns of runs that unlike devices, or GPUs that multiply in unlike ways, have trained.
+func (s Scored) devices() string {
+	runs := map[string]int{}
+	for _, r := range s.Runs {
+		if r.Device != "" {
+			runs[r.Device]++
+		}
+	}
+	if len(runs) < 2 {
+		return ""
+	}
+	var by []string
+	for _, device := range slices.Sorted(maps.Keys(runs)) {
+		by = append(by, fmt.Sprintf("%d by %s", runs[device], device))
+	}
+	return "runs were computed in unlike ways, so that differences between them are of that, too: " + table.List(by, 0)
 }
 
 // uneven says where initialisations have runs of other folds and seeds, as in a study that is not

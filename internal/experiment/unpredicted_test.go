@@ -1,11 +1,13 @@
 package experiment
 
 import (
+	"bytes"
 	"math"
 	"strings"
 	"testing"
 
 	"github.com/voxsaw/voxsaw/eval"
+	"github.com/voxsaw/voxsaw/internal/table"
 )
 
 // A study may have runs of all initialisations but the one that the others are compared with, or
@@ -61,6 +63,30 @@ func TestLabelsPredictedNowhere(t *testing.T) {
 		"cord was predicted in no voxel of any test case in 2 of 2 runs, though references show it: scratch (10 % of "+
 			"the cases, fold 1, seed 1) and scratch (10 % of the cases, fold 2, seed 1). These") ||
 		!strings.HasPrefix(got[1], "label 4 was") {
+		t.Errorf("%q", got)
+	}
+}
+
+// Runs of unlike devices or precisions are told, also by what a table of scores says of them.
+func TestUnlikeDevices(t *testing.T) {
+	runs := []eval.Trial{{Initialisation: "scratch", Fraction: 0.1, Fold: 1, Seed: 1, Device: "cuda bf16"},
+		{Initialisation: "hard", Fraction: 0.1, Fold: 1, Seed: 1, Device: "cuda fp32"},
+		{Initialisation: "hard", Fraction: 0.1, Fold: 1, Seed: 2}}
+	for n := range runs {
+		runs[n].Scores = []eval.Score{{Case: "a", Label: 1}}
+	}
+	var file bytes.Buffer
+	if err := table.Runs(runs).CSV(&file); err != nil {
+		t.Fatal(err)
+	}
+	back, _, err := table.ReadRuns(&file)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if got := (Scored{Runs: back}).devices(); !strings.Contains(got, "1 by cuda bf16 and 1 by cuda fp32") {
+		t.Errorf("%q", got)
+	}
+	if got := (Scored{Runs: back[1:]}).devices(); got != "" {
 		t.Errorf("%q", got)
 	}
 }

@@ -109,6 +109,9 @@ func (p *Predictor) postprocessed() (err error) {
 	return err
 }
 
+// Computer is the [device.Computer] of the label maps.
+func (p *Predictor) Computer() string { return device.Computer(p.dev.Describe()) }
+
 // Kept is the postprocessing of label maps; nil: none.
 func (p *Predictor) Kept() *Postprocessing { return p.after }
 

@@ -82,7 +82,8 @@ func foreignProvenance(all foreignPredictor, first *nnunet.Predictor) (made segm
 		return made, err
 	}
 	const digits = 32 // as those of this program's have
-	made = segment.Provenance{Model: digest[:digits], Window: first.Patch, Overlap: 0.5, Mirror: all.MirroredAxes()}
+	made = segment.Provenance{Model: digest[:digits], Window: first.Patch, Overlap: 0.5, Mirror: all.MirroredAxes(),
+		Device: first.Computer()}
 	if kept := first.Kept(); kept != nil {
 		for _, step := range kept.Steps {
 			made.LargestOf = append(made.LargestOf, strings.Trim(strings.ReplaceAll(fmt.Sprint(step), " ", "+"), "[]"))

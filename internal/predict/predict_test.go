@@ -25,13 +25,14 @@ import (
 type simple struct {
 	modality string
 	above    bool // of Hounsfield units
+	device   string
 	name     string
 	before   func() error // it predicts
 	blind    bool         // finds nothing
 }
 
 func (m simple) Provenance() segment.Provenance {
-	return segment.Provenance{Model: m.name, Window: [3]int{8, 8, 8}}
+	return segment.Provenance{Model: m.name, Window: [3]int{8, 8, 8}, Device: m.device}
 }
 func (simple) Labels() []uint16                                         { return []uint16{1} }
 func (simple) LabelNames() map[uint16]string                            { return map[uint16]string{1: "liver"} }
@@ -182,6 +183,21 @@ func TestEmptyLabelMapsAreTold(t *testing.T) {
 	text, err := os.ReadFile(filepath.Join(out, quality.File))
 	if err != nil || !strings.Contains(string(text), "\na1,1,liver,0,0,0,0,") {
 		t.Errorf("%s, %v", text, err)
+	}
+}
+
+// Label maps of another precision are not mixed into a folder; those of an exact GPU and a CPU are.
+func TestPrecisionsAreNotMixed(t *testing.T) {
+	dir := t.TempDir()
+	out := filepath.Join(dir, "labels")
+	scansIn(t, filepath.Join(dir, "a"), "a1.nii.gz")
+	for n, by := range []string{"cpu", "cuda fp32", "cuda bf16", ""} {
+		_, err := run(t, context.Background(), simple{name: "m", device: by}, Options{Out: out},
+			filepath.Join(dir, "a"))
+		refused := err != nil && strings.Contains(err.Error(), "other precision (cpu, not cuda bf16)")
+		if refused != (n == 2) || err != nil && !refused {
+			t.Errorf("by %s: %v", by, err)
+		}
 	}
 }
 

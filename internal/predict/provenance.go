@@ -13,6 +13,7 @@ import (
 	"strings"
 
 	"github.com/voxsaw/voxsaw"
+	"github.com/voxsaw/voxsaw/internal/device"
 	"github.com/voxsaw/voxsaw/internal/numbers"
 	"github.com/voxsaw/voxsaw/internal/provenance"
 	"github.com/voxsaw/voxsaw/segment"
@@ -242,6 +243,9 @@ func (b *Batch) checkOther(n int, own origin, watch Observer) error {
 			expected = own.ofMaps(b.options.Maps)
 		}
 		difference := made.differs(expected)
+		if difference == "" && device.Unlike(made.Device, own.Device) {
+			difference = fmt.Sprintf("was computed with other precision (%s, not %s)", made.Device, own.Device)
+		}
 		if difference == "" {
 			watch.Comparing(b.scans[n].ID)
 			difference = b.ofAnotherScan(made, n)

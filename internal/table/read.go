@@ -41,13 +41,14 @@ func ReadScores(r io.Reader) ([]eval.Score, error) {
 }
 
 // Runs is the table of all scores of all runs of an experiment: the columns of [PerCase] behind
-// those that tell the runs apart, and before what their predictions keep and, where seeds may share
-// one, the draw of the labelled cases that a run has.
+// those that tell the runs apart, and before the device, what their predictions keep and, where
+// seeds may share one, the draw of the labelled cases that a run has.
 func Runs(runs []eval.Trial) Table {
 	t := Table{Title: "All scores", Columns: []Column{{"initialisation", "initialisation", 0}, {"fold", "fold", 0},
 		{"fraction", "fraction", 4}, {"seed", "seed", 0}}}
 	t.Columns = append(t.Columns, PerCase(nil).Columns...)
-	t.Columns = append(t.Columns, Column{"components", "components", 0}, Column{"draw", "draw", 0})
+	t.Columns = append(t.Columns, Column{"device", "device", 0}, Column{"components", "components", 0},
+		Column{"draw", "draw", 0})
 	for _, r := range runs {
 		for _, row := range PerCase(r.Scores).Rows {
 			cells := append([]any{r.Initialisation, r.Fold, r.Fraction, strconv.FormatUint(r.Seed, 10)}, row...)
@@ -55,7 +56,7 @@ func Runs(runs []eval.Trial) Table {
 			if r.Draw > 0 {
 				draw = strconv.FormatUint(r.Draw, 10)
 			}
-			t.Rows = append(t.Rows, append(cells, r.Components, draw))
+			t.Rows = append(t.Rows, append(cells, r.Device, r.Components, draw))
 		}
 	}
 	return t
@@ -137,7 +138,7 @@ func (f *csvFile) runs() ([]eval.Trial, error) {
 		if _, known := at[k]; !known {
 			at[k] = len(runs)
 			runs = append(runs, eval.Trial{Initialisation: k.initialisation, Fold: k.fold, Fraction: k.fraction,
-				Seed: k.seed, Draw: draw, Components: components})
+				Seed: k.seed, Draw: draw, Device: fromCSV(f.cell(n, "device")), Components: components})
 		}
 		if known := runs[at[k]].Draw; known != draw {
 			return nil, fmt.Errorf("reading %s: line %d: draw %d, and %d in another line of the same run", f.what,

@@ -235,7 +235,7 @@ func NewModel(dev device.Device, s *Set, memory int64) (*Model, error) {
 	}
 	const digits = 32 // as those of this program's models have
 	m.made = segment.Provenance{Model: hex.EncodeToString(sum.Sum(nil))[:digits], Window: s.parts[0].Patch,
-		Overlap: 1 - cmp.Or(s.Step, 0.5)}
+		Overlap: 1 - cmp.Or(s.Step, 0.5), Device: device.Computer(dev.Describe())}
 	return m, nil
 }
 

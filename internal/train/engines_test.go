@@ -62,3 +62,25 @@ func TestEnginesAreTold(t *testing.T) {
 		t.Errorf("a device without engines: %q", notes)
 	}
 }
+
+// A run that goes on with another precision is told so; on another exact device only bits differ.
+func TestOtherPrecisionIsTold(t *testing.T) {
+	const gpu = "H200, 139.8 GiB, 132 multiprocessors, driver of CUDA 12.8, "
+	for _, c := range []struct{ before, now, want string }{
+		{gpu + "bf16", gpu + "fp32", "WARNING: the run was computed by cuda bf16, and goes on with cuda fp32"},
+		{"Xeon, avx512 kernels, 2 threads", gpu + "fp32", "the run was started on Xeon"},
+		{gpu + "tf32", "Xeon, avx512 kernels, 2 threads",
+			"WARNING: the run was computed by cuda tf32, and goes on with cpu"},
+	} {
+		path, id := t.TempDir(), identity
+		id.Device = c.before
+		if err := open(t, path, id, voxsaw.ModeNew).claim(); err != nil {
+			t.Fatal(err)
+		}
+		id.Device = c.now
+		f := open(t, path, id, voxsaw.ModeResume)
+		if len(f.drifts) != 1 || !strings.HasPrefix(f.drifts[0], c.want) {
+			t.Errorf("%q, want %s", f.drifts, c.want)
+		}
+	}
+}

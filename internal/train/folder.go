@@ -491,7 +491,10 @@ func (f *Folder) checkSame(old record, mayDiffer []string) error {
 			fmt.Sprintf("the run was started with version %s, this is %s: results may differ (CHANGELOG.md)",
 				old.Version, f.identity.Version))
 	}
-	if old.Device != f.identity.Device {
+	if before, now := device.Computer(old.Device), device.Computer(f.identity.Device); device.Unlike(before, now) {
+		f.drifts = append(f.drifts, fmt.Sprintf("WARNING: the run was computed by %s, and goes on with %s: results "+
+			"differ in more than the last bits", before, now))
+	} else if old.Device != f.identity.Device {
 		f.drifts = append(f.drifts,
 			fmt.Sprintf("the run was started on %s, this is %s: results may differ in the last bits", old.Device,
 				f.identity.Device))
@@ -684,6 +687,15 @@ func (f *Folder) computeWith(dev device.Device) (notes []string) {
 func Finished(path string) bool {
 	r, err := readRecord(path)
 	return err == nil && r.Finished
+}
+
+// ComputerOf is the [device.Computer] that trained the run in a folder, at last; "" where none did.
+func ComputerOf(path string) string {
+	r, err := readRecord(path)
+	if err != nil || r.Device == "" {
+		return ""
+	}
+	return device.Computer(r.Device)
 }
 
 // Summary is that of a run that has come to its end.
