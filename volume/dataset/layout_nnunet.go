@@ -38,7 +38,7 @@ func readNNUNet(root string, o Options) (*Dataset, error) {
 					strings.Replace(filepath.Base(image), stem, stem+"_0000", 1))
 			}
 			if m == nil {
-				d.note("%s has no channel in its name, such as _0000: passed over", image)
+				d.note("WARNING: %s has no channel in its name, such as _0000: passed over", image)
 				continue
 			}
 			number, _ := strconv.Atoi(m[1])
@@ -61,7 +61,7 @@ func readNNUNet(root string, o Options) (*Dataset, error) {
 				return nil, fmt.Errorf("case %s has no channel %d", id, channel+1)
 			}
 			c := Case{ID: id, Group: group.name, Image: image, Labels: labels[id]}
-			if c.More, err = d.furtherChannels(id, images); err != nil {
+			if c.More, err = d.furtherChannels(id, images, slices.Max(found)); err != nil {
 				return nil, err
 			}
 			d.Cases = append(d.Cases, c)
@@ -96,8 +96,8 @@ func readNNUNet(root string, o Options) (*Dataset, error) {
 }
 
 // furtherChannels are the files of a case's channels after the first. There must be one for each
-// that dataset.json names, and no more.
-func (d *Dataset) furtherChannels(id string, images map[string]string) (more []Case, err error) {
+// that dataset.json names, and no more: last is the highest number that one has.
+func (d *Dataset) furtherChannels(id string, images map[string]string, last int) (more []Case, err error) {
 	if d.Channels == nil {
 		return nil, nil
 	}
@@ -111,9 +111,9 @@ func (d *Dataset) furtherChannels(id string, images map[string]string) (more []C
 		}
 		more = append(more, Case{Image: file})
 	}
-	if file := images[fmt.Sprintf("%s_%04d", id, len(d.Channels))]; file != "" {
-		return nil, fmt.Errorf("%s is a channel beyond the %d that dataset.json names, %s", file, len(d.Channels),
-			strings.Join(d.Channels, ", "))
+	if last >= len(d.Channels) {
+		return nil, fmt.Errorf("%s is a channel beyond the %d that dataset.json names, %s",
+			images[fmt.Sprintf("%s_%04d", id, last)], len(d.Channels), strings.Join(d.Channels, ", "))
 	}
 	return more, nil
 }

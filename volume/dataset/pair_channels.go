@@ -164,7 +164,7 @@ func (p *pairing) dropNoChannels(d *Dataset, names []string) error {
 		return noChannel(left[0], names)
 	}
 	for _, path := range left {
-		d.note("%s: passed over: it is no channel of a scan by its name (%s)", path, strings.Join(names, ", "))
+		d.note("WARNING: %s: passed over: it is no channel of a scan by its name (%s)", path, strings.Join(names, ", "))
 	}
 	return nil
 }
