@@ -154,11 +154,9 @@ func (e *Ensemble) hold(member int, scanBytes int64) *Predictor {
 	return p
 }
 
-// Fits says whether there is memory for a scan, before it is read. Of which type further channels
-// are, nobody knows by then.
+// Fits says whether there is memory for a scan, before it is read, as [Predictor.Fits] does.
 func (e *Ensemble) Fits(g volume.Grid, voxelBytes int) error {
-	const most = 4 // bytes of a voxel
-	scanBytes := int64(g.Len()) * int64(voxelBytes+most*(len(e.members[0].Plan.Channels)-1))
+	scanBytes := int64(g.Len()) * int64(voxelBytes*len(e.members[0].Plan.Channels))
 	for n := range e.members {
 		if err := e.hold(n, scanBytes).Fits(g, voxelBytes); err != nil {
 			return err

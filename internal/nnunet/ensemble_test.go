@@ -201,7 +201,8 @@ func TestMirroringOfEnsembles(t *testing.T) {
 	}
 }
 
-// Each channel of a scan counts with its own type, of which all models but the last get a copy.
+// Each channel of a scan counts with its own type once it is read, and before with the largest one
+// of all. All models but the last get a copy.
 func TestChannelsOfEnsembles(t *testing.T) {
 	regions := filepath.Join("..", "..", "testdata", "nnunet", "regions")
 	e, err := ensemble(t, Options{}, regions, filepath.Join(regions, "fold_all", checkpointNames[0]))
@@ -221,10 +222,13 @@ func TestChannelsOfEnsembles(t *testing.T) {
 	}
 	v.Int16, e.memory = nil, 1<<30
 	left := func() int64 { return e.memory - e.members[0].memory }
-	want := int64(v.Len()) * (2 + 4)
-	if err := e.Fits(v.Grid, 2); err != nil || left() != want {
-		t.Errorf("before it is read: %d bytes, want %d; %v", left(), want, err)
+	for _, bytes := range []int{2, 4} {
+		want := int64(v.Len()) * int64(2*bytes)
+		if err := e.Fits(v.Grid, bytes); err != nil || left() != want {
+			t.Errorf("before it is read: %d bytes, want %d; %v", left(), want, err)
+		}
 	}
+	want := int64(v.Len()) * (2 + 4)
 	e.members[0].memory = 0
 	if _, _, err := e.PredictMaps(t.Context(), scan); err != nil || left() != want {
 		t.Errorf("read: %d bytes, want %d; %v", left(), want, err)

@@ -757,6 +757,11 @@ func (b *Batch) one(ctx context.Context, p Model, n int, watch Observer) error {
 	}
 	grid, bytes, known := c.Extent()
 	if known { // before the scan is read
+		for _, channel := range c.More {
+			if _, of, known := channel.Extent(); known {
+				bytes = max(bytes, of)
+			}
+		}
 		if err := p.Fits(grid, bytes, b.options.Maps); err != nil {
 			return cmp.Or(b.checkSpacing(p, grid), err)
 		}
