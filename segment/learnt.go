@@ -2,10 +2,12 @@ package segment
 
 import (
 	"fmt"
+	"path/filepath"
 	"slices"
 
 	"github.com/voxsaw/voxsaw/internal/checkpoint"
 	"github.com/voxsaw/voxsaw/internal/safetext"
+	"github.com/voxsaw/voxsaw/internal/train"
 	"github.com/voxsaw/voxsaw/volume"
 )
 
@@ -28,7 +30,9 @@ func (p *Predictor) readLessons(checkpoints []string) error {
 		if err != nil {
 			return err
 		}
-		chosen := d.Step > 0 && d.Step == d.BestStep || len(d.Kept()) > 0 && p.options.Components == ComponentsValidated
+		last := path == train.Last(filepath.Dir(path)) // whose step the settings say, be it the best one or not
+		chosen := !last && d.Step > 0 && d.Step == d.BestStep ||
+			len(d.Kept()) > 0 && p.options.Components == ComponentsValidated
 		p.lessons = append(p.lessons, lesson{path, d.Learnt.Spacings, d.Seen(), d.Known(), d.Lost, chosen})
 	}
 	return nil
