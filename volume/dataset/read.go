@@ -29,7 +29,8 @@ func (c Case) ReadImage(o ReadOptions) (v *volume.Volume, notes []string, err er
 }
 
 // ReadMore reads the channels of the case after the first, onto the voxels of the first. Values
-// beyond a channel's own field of view are its least one, which stands for air.
+// beyond a channel's own field of view are its least one, which stands for air. Of a case that is
+// taken as stored, channels on other voxels are refused.
 func (c Case) ReadMore(first volume.Grid, o ReadOptions) (more []*volume.Volume, notes []string, err error) {
 	const rounding = 1e-3 // mm
 	for n, channel := range c.More {
@@ -46,8 +47,13 @@ func (c Case) ReadMore(first volume.Grid, o ReadOptions) (more []*volume.Volume,
 			notes = append(notes, name+": "+note)
 		}
 		switch {
+		case c.asStored && !besides(v.Grid, first):
+			return nil, nil, fmt.Errorf("%s does not lie on the voxels of %s: %s voxels of %s, and %s of %s, or their "+
+				"corners are a quarter of a voxel apart. nnU-Net takes channels voxel by voxel: resample it onto the "+
+				"first, or mend its header", path, filepath.Base(c.Image), numbers.Extents(v.Shape[:]),
+				volume.SpacingText(v.Spacing()), numbers.Extents(first.Shape[:]), volume.SpacingText(first.Spacing()))
 		case v.Same(first, rounding):
-		case c.asStored && besides(v.Grid, first):
+		case c.asStored:
 			notes = append(notes, name+": by its header less than a quarter of a voxel beside the first channel: the "+
 				"voxels are taken as they are, as in nnU-Net")
 		default:
@@ -77,7 +83,7 @@ func (c Case) ReadMore(first volume.Grid, o ReadOptions) (more []*volume.Volume,
 
 // besides says whether two grids of one shape and spacing lie less than a quarter of a voxel apart.
 func besides(g, first volume.Grid) bool {
-	const rounding = 1e-4 // of spacing
+	const rounding = 1e-5 // of spacing, as nnU-Net has it
 	a, b := g.Spacing(), first.Spacing()
 	for n := range a {
 		if math.Abs(a[n]-b[n]) > rounding*b[n] {
