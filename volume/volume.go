@@ -31,6 +31,9 @@ type Volume struct {
 	Grid
 	Int16   []int16
 	Float32 []float32
+	// Pixdim are the voxel sizes along the axes, in mm, that the header of a NIfTI file says beside
+	// the affine and that ITK takes; zero where there is no such file.
+	Pixdim [3]float64
 }
 
 // LabelMap holds one label a voxel, 0 for background, in the same order as [Volume].

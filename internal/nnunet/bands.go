@@ -163,7 +163,7 @@ func (p *Predictor) scanned(g volume.Grid, voxelBytes int) (extent, error) {
 		return extent{}, err
 	}
 	return p.extentOf(permuted([3]int{t.grid.Shape[2], t.grid.Shape[1], t.grid.Shape[0]}, p.Forward),
-		permuted(fileSpacing(t.grid), p.Forward), int64(voxelBytes))
+		permuted(t.spacing, p.Forward), int64(voxelBytes))
 }
 
 // Need is the memory in bytes that a scan on a grid takes at most, its voxels taking so many bytes

@@ -210,7 +210,8 @@ func (e *Ensemble) progress(member int) func(done, total int) {
 // copies are volumes with voxels of their own, which a model uses up.
 func copies(channels []*volume.Volume) (all []*volume.Volume) {
 	for _, v := range channels {
-		all = append(all, &volume.Volume{Grid: v.Grid, Int16: slices.Clone(v.Int16), Float32: slices.Clone(v.Float32)})
+		all = append(all, &volume.Volume{Grid: v.Grid, Int16: slices.Clone(v.Int16), Float32: slices.Clone(v.Float32),
+			Pixdim: v.Pixdim})
 	}
 	return all
 }

@@ -22,7 +22,7 @@ type prepared struct {
 // turned where the plan says so; takes the box of what is not 0; normalises; resamples. It uses the
 // voxels of the scans up.
 func (p *Plan) prepare(scans []*volume.Volume, t turn) (*prepared, error) {
-	r := &prepared{spacing: permuted(fileSpacing(t.grid), p.Forward)}
+	r := &prepared{spacing: permuted(t.spacing, p.Forward)}
 	var images []view[float32]
 	for _, v := range scans {
 		images = append(images, turned(t, fileArray(v).view()).transposed(p.Forward))
@@ -59,16 +59,6 @@ func (p *Plan) prepare(scans []*volume.Volume, t turn) (*prepared, error) {
 		r.channels = append(r.channels, p.data.resampled(image, shape, r.spacing, target))
 	}
 	return r, nil
-}
-
-// fileSpacing is the spacing along the axes (k, j, i), as SimpleITK reads it: headers of NIfTI hold
-// float32.
-func fileSpacing(g volume.Grid) (s [3]float64) {
-	own := g.Spacing()
-	for a := range s {
-		s[a] = float64(float32(own[2-a]))
-	}
-	return s
 }
 
 // fileArray takes the voxels of a scan, with the axes (k, j, i) of its file: it has none

@@ -1,6 +1,7 @@
 package nnunet
 
 import (
+	"encoding/binary"
 	"encoding/json"
 	"math"
 	"math/rand/v2"
@@ -12,6 +13,7 @@ import (
 	"testing"
 
 	"github.com/voxsaw/voxsaw/volume"
+	"github.com/voxsaw/voxsaw/volume/nifti"
 )
 
 // summed is numpy's sum of values that lie in one piece.
@@ -216,6 +218,46 @@ func TestArraysOfNNUNet(t *testing.T) {
 		got := how.resampled(x.view(), c.Shape, c.Spacing, c.New)
 		if d := differ(got.values, c.Want); d > 1e-6 {
 			t.Errorf("%s from %v to %v: up to %g off", c.Kwargs, c.Spacing, c.New, d)
+		}
+	}
+}
+
+// The spacing is what SimpleITK 2.5 reads of the same headers, which is pixdim whatever the sform
+// says.
+func TestSpacingIsThatOfSimpleITK(t *testing.T) {
+	for _, c := range []struct{ pixdim, want [3]float32 }{ // sform and qform of 0.7, 0.8 and 2.5 mm
+		{[3]float32{0.7, 0.8, 2.5}, [3]float32{0.7, 0.8, 2.5}},
+		{[3]float32{1, 1, 3}, [3]float32{1, 1, 3}},
+		{[3]float32{0.7001, 0.8, 2.5}, [3]float32{0.7001, 0.8, 2.5}},
+		{[3]float32{-0.7, 0.8, -2.5}, [3]float32{0.7, 0.8, 2.5}},
+		{[3]float32{0, 0.8, 2.5}, [3]float32{1, 0.8, 2.5}},
+		{[3]float32{float32(math.NaN()), 0.8, 2.5}, [3]float32{1, 0.8, 2.5}},
+	} {
+		path := filepath.Join(t.TempDir(), "a.nii")
+		g := volume.Grid{Shape: [3]int{4, 5, 6}, Affine: volume.Scaling([3]float64{0.7, 0.8, 2.5})}
+		v := &volume.Volume{Grid: g, Int16: make([]int16, g.Len())}
+		if err := nifti.Write(path, v); err != nil {
+			t.Fatal(err)
+		}
+		data, err := os.ReadFile(path)
+		if err != nil {
+			t.Fatal(err)
+		}
+		for a, size := range c.pixdim {
+			binary.LittleEndian.PutUint32(data[80+4*a:], math.Float32bits(size))
+		}
+		if err := os.WriteFile(path, data, 0o666); err != nil {
+			t.Fatal(err)
+		}
+		if v, err = nifti.Read(path); err != nil {
+			t.Fatal(err)
+		}
+		for _, turned := range []bool{false, true} {
+			own, err := (&Plan{Turned: turned}).turnOf(copies([]*volume.Volume{v})[0])
+			if want := [3]float64{float64(c.want[2]), float64(c.want[1]), float64(c.want[0])}; err != nil ||
+				own.spacing != want {
+				t.Errorf("%v: %v, want %v; %v", c.pixdim, own.spacing, want, err)
+			}
 		}
 	}
 }

@@ -13,18 +13,36 @@ type turn struct {
 	from [3]int
 	flip [3]bool
 	grid volume.Grid // turned
+	// along the turned axes (k, j, i), as SimpleITK reads it: headers of NIfTI hold float32
+	spacing [3]float64
 }
 
 // turnedAxes are where axes grow to that are turned.
 const turnedAxes = "RAS"
 
+// turnOf is that of a scan.
+func (p *Plan) turnOf(v *volume.Volume) (turn, error) {
+	t, err := p.turn(v.Grid)
+	if v.Pixdim != [3]float64{} {
+		for a := range t.spacing {
+			t.spacing[a] = float64(float32(v.Pixdim[t.from[2-a]]))
+		}
+	}
+	return t, err
+}
+
 // turn is that of scans on a grid.
-func (p *Plan) turn(g volume.Grid) (turn, error) {
-	t := turn{from: [3]int{0, 1, 2}, grid: g}
+func (p *Plan) turn(g volume.Grid) (t turn, err error) {
+	defer func() {
+		own := t.grid.Spacing()
+		for a := range t.spacing {
+			t.spacing[a] = float64(float32(own[2-a]))
+		}
+	}()
+	t = turn{from: [3]int{0, 1, 2}, grid: g}
 	if !p.Turned {
 		return t, nil
 	}
-	var err error
 	if t.grid, err = g.Oriented(turnedAxes); err != nil {
 		return t, err
 	}

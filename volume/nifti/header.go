@@ -36,6 +36,8 @@ type Header struct {
 	order  byteOrder // of header and voxels
 	// both forms as they stand; nil where they were repaired
 	placing *placing
+	// the voxel sizes, as ITK repairs them
+	pixdim [3]float64
 }
 
 // Extension is a piece of a header that other programs have put there.
@@ -324,6 +326,11 @@ func parse(raw []byte, path, image string) (*Header, error) {
 
 	if err := (volume.Grid{Shape: h.Shape, Affine: volume.Scaling([3]float64{1, 1, 1})}).Check(); err != nil {
 		return nil, bad("has absurd extents: %v", err)
+	}
+	for a, size := range f.pixdim[1:4] {
+		if h.pixdim[a] = math.Abs(size); !(h.pixdim[a] > 0) {
+			h.pixdim[a] = 1
+		}
 	}
 	asItStands := f
 	if f.mend(h); f == asItStands {

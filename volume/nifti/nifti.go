@@ -117,7 +117,7 @@ func (h *Header) ReadAll(o Options) ([]*volume.Volume, error) {
 	o.noteBehind(h)
 	volumes := make([]*volume.Volume, h.Volumes)
 	for n := range volumes {
-		v := &volume.Volume{Grid: h.Grid}
+		v := &volume.Volume{Grid: h.Grid, Pixdim: h.pixdim}
 		if from, to := n*h.Len(), (n+1)*h.Len(); all.Int16 != nil {
 			v.Int16 = all.Int16[from:to:to]
 		} else {
@@ -132,7 +132,7 @@ func (h *Header) ReadAll(o Options) ([]*volume.Volume, error) {
 
 // read reads volume number index.
 func (h *Header) read(index int, most int64, into []int16) (v *volume.Volume, err error) {
-	v = &volume.Volume{Grid: h.Grid}
+	v = &volume.Volume{Grid: h.Grid, Pixdim: h.pixdim}
 	err = errRange
 	if h.wholeNumbers() {
 		v.Int16, err = readVoxels(h, index, most, into)
