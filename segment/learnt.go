@@ -30,7 +30,7 @@ func (p *Predictor) readLessons(checkpoints []string) error {
 		if err != nil {
 			return err
 		}
-		last := path == train.Last(filepath.Dir(path)) // whose step the settings say, be it the best one or not
+		last := path == train.Last(filepath.Dir(path)) // the settings say its step
 		chosen := !last && d.Step > 0 && d.Step == d.BestStep ||
 			len(d.Kept()) > 0 && p.options.Components == ComponentsValidated
 		p.lessons = append(p.lessons, lesson{path, d.Learnt.Spacings, d.Seen(), d.Known(), d.Lost, chosen})

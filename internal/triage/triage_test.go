@@ -291,7 +291,8 @@ func (f fileWeights) Shape(name string) device.Shape { return f.File.Shape(name)
 func (fileWeights) Write(string, []float32) error    { return errors.ErrUnsupported }
 
 // again is the network of a checkpoint of another name and description.
-func again(t *testing.T, dev voxsaw.Device, last, name string, change func(*checkpoint.Description)) *segment.Predictor {
+func again(t *testing.T, dev voxsaw.Device, last, name string,
+	change func(*checkpoint.Description)) *segment.Predictor {
 	t.Helper()
 	d, err := checkpoint.Read(last)
 	if err != nil {
