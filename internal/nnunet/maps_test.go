@@ -59,7 +59,7 @@ func TestAgreement(t *testing.T) {
 		v := scanAt(t, filepath.Join(folder, "scan_0000.nii.gz"))
 		for axis, size := range [3]float64{1.9, 1.5, 3} { // the plans' spacing
 			v.Affine[axis] = [4]float64{}
-			v.Affine[axis][axis] = size
+			v.Affine[axis][axis], v.Pixdim[axis] = size, size
 		}
 		return v
 	}
