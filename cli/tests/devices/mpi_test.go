@@ -207,7 +207,7 @@ func (s mpiSite) trainings() map[string][]string {
 // norm is zero but for rounding, and AdamW makes whole steps of that.
 var rates = map[string]string{"sgd": "1e-3", "adamw": "1e-4"}
 
-// One, two and four ranks see the same work: after 20 steps their weights agree, for each training,
+// One, two and four ranks see the same work: after 10 steps their weights agree, for each training,
 // each optimiser and under each MPI.
 func (s mpiSite) ranksEqualOne(t *testing.T) {
 	turn := 0
@@ -222,7 +222,7 @@ func (s mpiSite) ranksEqualOne(t *testing.T) {
 				continue
 			}
 			t.Run(name+"/"+optimizer, func(t *testing.T) {
-				line := append(line, "--steps", "20", "--optimizer", optimizer, "--lr", rates[optimizer])
+				line := append(line, "--steps", "10", "--optimizer", optimizer, "--lr", rates[optimizer])
 				alone := s.in(name + optimizer)
 				s.must(t, append(line, "--out", alone)...)
 				// each pair of launcher and number has its turn
@@ -234,10 +234,10 @@ func (s mpiSite) ranksEqualOne(t *testing.T) {
 					t.Fatalf("%d ranks under %s: exit code %d\n%s", n, launcher, r.code, r.stderr)
 				}
 				traintest.Close(t, weights(alone), weights(folder), 1e-4)
-				if lines := strings.Count(r.stderr, "after step 20"); lines != 1 {
+				if lines := strings.Count(r.stderr, "after step 10"); lines != 1 {
 					t.Errorf("%d lines tell of the validation, want 1:\n%s", lines, r.stderr)
 				}
-				if lines := strings.Count(r.stdout, ": 20 steps in"); lines != 1 {
+				if lines := strings.Count(r.stdout, ": 10 steps in"); lines != 1 {
 					t.Errorf("%d lines tell of the end, want 1:\n%s", lines, r.stdout)
 				}
 			})
@@ -621,7 +621,7 @@ func send(t *testing.T, signal string, pid int) {
 // A signal to a single rank stops all after the same step, once. The run goes on to the bit with as
 // many ranks as before; another number is allowed, and said.
 func (s mpiSite) interruptAndResume(t *testing.T) {
-	const steps = 150
+	const steps = 80
 	through := s.in("through")
 	if r := s.ranks(t, "MPICH", 2, s.long(through, steps)...); r.code != 0 {
 		t.Fatalf("exit code %d\n%s", r.code, r.stderr)
