@@ -35,8 +35,11 @@ CLASSES = 25
 
 def plans(kind):
     n, features = 6, [4, 4, 8, 8, 8, 8] if kind == "small" else [32, 64, 128, 256, 320, 320]
-    arguments = {"n_stages": n, "features_per_stage": features, "conv_op": "torch.nn.modules.conv.Conv3d", "kernel_sizes": [[3] * 3] * n,
-                 "strides": [[1] * 3] + [[2] * 3] * (n - 1), "conv_bias": True, "norm_op": "torch.nn.modules.instancenorm.InstanceNorm3d",
+    kernels, strides, patch = [[3] * 3] * n, [[1] * 3] + [[2] * 3] * (n - 1), [128] * 3
+    if kind == "thick":
+        kernels[:2], strides[1], patch = [[1, 3, 3]] * 2, [1, 2, 2], [32, 192, 160]
+    arguments = {"n_stages": n, "features_per_stage": features, "conv_op": "torch.nn.modules.conv.Conv3d", "kernel_sizes": kernels,
+                 "strides": strides, "conv_bias": True, "norm_op": "torch.nn.modules.instancenorm.InstanceNorm3d",
                  "norm_op_kwargs": {"eps": 1e-5, "affine": True}, "dropout_op": None, "dropout_op_kwargs": None,
                  "nonlin": "torch.nn.LeakyReLU", "nonlin_kwargs": {"inplace": True}}
     if kind == "resenc":
@@ -48,7 +51,7 @@ def plans(kind):
     resample = "resample_data_or_seg_to_shape"
     data = {"is_seg": False, "order": 3, "order_z": 0, "force_separate_z": None}
     configuration = {
-        "data_identifier": "nnUNetPlans_3d_fullres", "preprocessor_name": "DefaultPreprocessor", "batch_size": 2, "patch_size": [128] * 3,
+        "data_identifier": "nnUNetPlans_3d_fullres", "preprocessor_name": "DefaultPreprocessor", "batch_size": 2, "patch_size": patch,
         "median_image_size_in_voxels": [200, 273, 273], "spacing": [1.5] * 3, "normalization_schemes": ["CTNormalization"], "use_mask_for_norm": [False],
         "resampling_fn_data": resample, "resampling_fn_data_kwargs": data,
         "resampling_fn_seg": resample, "resampling_fn_seg_kwargs": {**data, "is_seg": True, "order": 1},

@@ -1,20 +1,35 @@
 #!/usr/bin/env python3
-"""Inference with a network that nnU-Net planned, in PyTorch, to be timed beside `voxsaw bench infer`.
+"""Inference with networks that nnU-Net plans: PyTorch, ONNX Runtime and `voxsaw bench infer`, in turns.
 
-    python3 docs/peers/peer_unet.py plans.json --threads 1 --steps 3 --warmup 1
-    voxsaw bench infer --network plans.json --threads 1 --steps 3 --warmup 1
+    pip install nnunetv2==2.8.1 onnx onnxruntime onnxscript
+    go build -o voxsaw ./cmd/voxsaw
+    sudo chrt -r 1 python3 docs/peers/peer_unet.py plain resenc thick --voxsaw ./voxsaw --turns 3 --core 0
 
-Both run one forward pass on a patch of the plan's size, and print a line of JSON: seconds of the median
-and of the fastest step, the processor's seconds of the median one. It needs PyTorch and
-dynamic_network_architectures, which come with nnU-Net.
+plain is nnU-Net's default PlainConvUNet (6 stages, 32 to 320 channels, a patch of 128^3), resenc its ResEncM, thick the
+first with two stages of 1x3x3 kernels and strides of 1x2x2 for a patch of 32x192x160; or a plans.json. Each run is a process
+of its own, on one core for which others wait, that makes a forward pass on a patch of the plan's size to warm up, and then
+times others. ONNX Runtime has the network that PyTorch exports. A line of JSON for each run: seconds of the median and of the
+fastest step. At the end, how many times as long the others take, the median of the turns.
 """
 import json
+import os
 import pydoc
 import statistics
-
-import torch
+import subprocess
+import sys
+import tempfile
 
 import peer
+
+WHO = ("torch", "onnxruntime", "voxsaw")
+
+
+def plans(name):
+    if name.endswith(".json"):
+        with open(name) as f:
+            return json.load(f)
+    import peer_predict
+    return peer_predict.plans(name)
 
 
 def network(configuration, channels, classes):
@@ -25,21 +40,67 @@ def network(configuration, channels, classes):
     return pydoc.locate(a["network_class_name"])(input_channels=channels, num_classes=classes, deep_supervision=False, **k)
 
 
+def exported(net, x, threads):
+    """One forward pass of the network that is exported, by ONNX Runtime."""
+    import onnxruntime
+    import torch
+    options = onnxruntime.SessionOptions()
+    options.intra_op_num_threads = threads
+    with tempfile.TemporaryDirectory() as folder:
+        path = os.path.join(folder, "network.onnx")
+        torch.onnx.export(net, (x,), path, input_names=["x"], dynamo=True)
+        session = onnxruntime.InferenceSession(path, options, providers=["CPUExecutionProvider"])
+    want, got = net(x).numpy(), session.run(None, {"x": x.numpy()})[0]
+    if abs(want - got).max() > 1e-3 * abs(want).max():
+        raise SystemExit("the exported network computes something else")
+    return lambda: session.run(None, {"x": x.numpy()})
+
+
+def one(a):
+    """Times one side of one network."""
+    import torch
+    peer.begin(a.threads)
+    configuration = plans(a.networks[0])["configurations"][a.configuration]
+    net, patch = network(configuration, a.inputs, a.classes).eval(), configuration["patch_size"]
+    x = torch.randn(1, a.inputs, *patch)
+    with torch.inference_mode():
+        step = exported(net, x, a.threads) if a.only == "onnxruntime" else lambda: net(x)
+        times, _ = peer.timed(step, a.warmup, a.steps)
+    peer.line(a.only, task="infer", patch=patch, **peer.seconds(times), peak_mib=peer.peak())
+
+
 def main():
-    ap = peer.flags(__doc__)
-    ap.add_argument("plans")
+    ap = peer.flags(__doc__, steps=1, warmup=1, threads=1)
+    ap.add_argument("networks", nargs="+")
+    ap.add_argument("--voxsaw", default="voxsaw")
+    ap.add_argument("--turns", type=int, default=2)
+    ap.add_argument("--core", default="0")
+    ap.add_argument("--only", choices=WHO[:2], help="time this side of one network, in this process")
     ap.add_argument("--configuration", default="3d_fullres")
     ap.add_argument("--inputs", type=int, default=1)
     ap.add_argument("--classes", type=int, default=2)
     a = ap.parse_args()
-    peer.begin(a.threads)
-    with open(a.plans) as f:
-        configuration = json.load(f)["configurations"][a.configuration]
-    net, patch = network(configuration, a.inputs, a.classes).eval(), configuration["patch_size"]
-    x = torch.randn(1, a.inputs, *patch)
-    with torch.inference_mode():
-        times, cpus = peer.timed(lambda: net(x), a.warmup, a.steps)
-    peer.line("torch", task="infer", patch=patch, **peer.seconds(times), cpu_s=round(statistics.median(cpus), 5), peak_mib=peer.peak())
+    if a.only:
+        return one(a)
+    timing = [f"--threads={a.threads}", f"--steps={a.steps}", f"--warmup={a.warmup}"]
+    for name in a.networks:
+        took = {who: [] for who in WHO}
+        with tempfile.TemporaryDirectory() as folder:
+            path = os.path.join(folder, "plans.json")
+            with open(path, "w") as f:
+                json.dump(plans(name), f)
+            for _ in range(a.turns):
+                for who in WHO:
+                    command = [sys.executable, __file__, path, "--only", who, "--inputs", str(a.inputs), "--classes", str(a.classes)]
+                    if who == "voxsaw":
+                        command = [a.voxsaw, "bench", "infer", "--network", path]
+                    done = subprocess.run(["taskset", "-c", a.core, *command, *timing], stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, text=True, check=True)
+                    line = json.loads(done.stdout.splitlines()[-1])
+                    took[who].append(line["median_s"])
+                    print(json.dumps({"network": name, **line}), flush=True)
+        for who in WHO[:2]:
+            ratio = [other / own for other, own in zip(took[who], took["voxsaw"])]
+            print(f"{name}: {who} takes {statistics.median(ratio):.2f} times as long ({min(ratio):.2f} to {max(ratio):.2f})", flush=True)
 
 
 if __name__ == "__main__":

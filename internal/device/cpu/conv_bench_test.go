@@ -49,6 +49,9 @@ func BenchmarkAlgorithms(b *testing.B) {
 		cube(27, 64, 64, 4, 5, 1, 2), cube(27, 128, 128, 4, 5, 1, 2), cube(27, 32, 32, 8, 5, 1, 2),
 		cube(27, 64, 64, 8, 5, 1, 2),
 		cube(8, 64, 64, 12, 5, 1, 2), cube(8, 128, 128, 6, 5, 1, 2), cube(8, 256, 256, 3, 5, 1, 2),
+		cube(1, 32, 64, 128, 3, 2, 1), cube(1, 64, 128, 64, 3, 2, 1), cube(1, 128, 256, 32, 3, 2, 1),
+		cube(1, 256, 320, 16, 3, 2, 1), cube(1, 320, 320, 8, 3, 2, 1), cube(1, 16, 32, 64, 3, 2, 1),
+		cube(1, 8, 16, 64, 3, 2, 1), cube(2, 64, 128, 12, 3, 2, 1),
 	} {
 		for _, kind := range []ConvKind{Forward, Transposed, Weights} {
 			c := newBenchCPU(b, Options{})

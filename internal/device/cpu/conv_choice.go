@@ -120,22 +120,24 @@ func (c *CPU) algorithms(s device.ConvSpec, kind ConvKind) []algorithm {
 		add("pointwise", pointwiseCost(&g), func() convolver { return newPointwise(c, g) })
 	}
 	for _, t := range winogradTiles {
-		r := t.Taps
-		flat := isFlat(s) && s.Kernel == [3]int{1, r, r}
-		if c.opt.Conv == "direct" || s.Stride != [3]int{1, 1, 1} || s.Kernel != [3]int{r, r, r} && !flat ||
+		r, stride := t.Taps, t.Step()/t.Outputs
+		flat := isFlat(s) && s.Kernel == [3]int{1, r, r} && s.Stride == [3]int{1, stride, stride}
+		if c.opt.Conv == "direct" ||
+			!flat && (s.Kernel != [3]int{r, r, r} || s.Stride != [3]int{stride, stride, stride}) ||
+			t.Halving && kind != Forward ||
 			// costs of photographs were fitted without these tiles
-			onePlane(&g) && (t == (toomcook.Tile{Outputs: 3, Taps: 5}) || t == largest) ||
+			onePlane(&g) && (t == (toomcook.Tile{Outputs: 3, Taps: 5}) || t == largest || t.Halving) ||
 			flat && kind == Weights && t == largest || ofGroup.In == 1 || ofGroup.Out == 1 {
 			continue
 		}
 		cost, tiles := winogradCost(t, &g)
-		points := t.Points() * t.Points() * t.Points()
+		points := t.Weights() * t.Weights() * t.Weights()
 		if flat {
 			cost, tiles = flatWinogradCost(t, &g)
-			points = t.Points() * t.Points()
+			points = t.Weights() * t.Weights()
 		}
 		// Transforming all activations before any weights, or all weights before any activations.
-		name := fmt.Sprintf("Winograd F(%d,%d)", t.Outputs, t.Taps)
+		name := "Winograd " + t.String()
 		few := tiles <= fewTiles || tiles <= 2*g.out.channels && ofGroup.In*ofGroup.Out*points > manyWeights
 		few = few && g.out.blocks >= c.opt.Threads
 		if kind == Weights {
@@ -211,8 +213,8 @@ func winogradCost(t toomcook.Tile, g *geometry) (cost float64, tiles int) {
 	if t == largest {
 		defer func() { cost *= largestTile }()
 	}
-	r, p := float64(t.Taps), float64(t.Points())
-	weights := readCost*r*r*r + transformCost*p*(r*r+r*p+p*p)
+	r, p, own := float64(t.Taps), float64(t.Points()), float64(t.Weights())
+	weights := readCost*r*r*r + transformCost*own*(r*r+r*own+own*own)
 	return float64(g.in.channels*g.out.blocks)*(weights+1.7*p*p*p*float64(tiles)) +
 		p*p*p*float64(tiles)/512*float64(4500*g.in.blocks+2700*g.out.blocks), tiles
 }
@@ -223,8 +225,8 @@ func flatWinogradCost(t toomcook.Tile, g *geometry) (cost float64, tiles int) {
 	for _, n := range g.out.size[1:] {
 		tiles *= (n + t.Outputs - 1) / t.Outputs
 	}
-	r, p := float64(t.Taps), float64(t.Points())
-	weights := readCost*r*r + transformCost*p*(r+p)
+	r, p, own := float64(t.Taps), float64(t.Points()), float64(t.Weights())
+	weights := readCost*r*r + transformCost*own*(r+own)
 	return float64(g.in.channels*g.out.blocks)*(weights+1.7*p*p*float64(tiles)) +
 		p*p*float64(tiles)/64*float64(800*g.in.blocks+500*g.out.blocks), tiles
 }

@@ -16,12 +16,12 @@ import (
 func TestNormConv(t *testing.T) {
 	for _, ks := range availableKernels() {
 		for _, tile := range winogradTiles {
-			t.Run(fmt.Sprintf("%s F(%d,%d)", ks.name, tile.Outputs, tile.Taps), func(t *testing.T) {
+			t.Run(fmt.Sprint(ks.name, " ", tile), func(t *testing.T) {
 				for i, s := range winogradCases {
 					if ks.name == "generic" && i%4 != 0 {
 						continue // slow, and the rest is the same code
 					}
-					if s.Kernel[1] == tile.Taps && !(isFlat(s) && s.Size[0] == 1) {
+					if has(tile, s) && !(isFlat(s) && s.Size[0] == 1) {
 						s.Bias = true
 						testNormConv(t, ks, tile, s, i)
 					}
@@ -33,7 +33,7 @@ func TestNormConv(t *testing.T) {
 
 func testNormConv(t *testing.T, ks *kernels, tile toomcook.Tile, s device.ConvSpec, i int) {
 	choice := map[string]string{
-		ChoiceKey(s, Forward): fmt.Sprintf("Winograd F(%d,%d) by tiles", tile.Outputs, tile.Taps)}
+		ChoiceKey(s, Forward): fmt.Sprintf("Winograd %v by tiles", tile)}
 	c := newTestCPU(t, Options{Threads: 1 + i%3, Choices: choice}, ks)
 	r := rand.New(rand.NewPCG(4, uint64(i)))
 	shape := s.YShape()
@@ -174,7 +174,8 @@ func TestNormConvOfLargeResultsOnly(t *testing.T) {
 		{cube(1, 32, 32, 128, 3, 1, 1), true},
 		{cube(1, 32, 32, 32, 3, 1, 1), false},
 		{cube(1, 1, 32, 128, 3, 1, 1), false}, // no Winograd
-		{cube(1, 32, 64, 128, 3, 2, 1), false},
+		{cube(1, 32, 64, 128, 3, 2, 1), true},
+		{cube(1, 32, 64, 128, 2, 2, 0), false}, // no Winograd
 	} {
 		n := device.ActivateSpec{Shape: test.s.YShape(), Norm: device.InstanceNorm, Epsilon: 1e-5}
 		if kernels, err := c.NormConv(test.s, n); err != nil || (kernels != nil) != test.want {

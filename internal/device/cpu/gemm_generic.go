@@ -35,7 +35,7 @@ var genericKernels = sync.OnceValue(func() *kernels {
 		}
 	}
 	for _, t := range winogradTiles {
-		ks.winograd[t] = genericTransforms(toomcook.New(t))
+		ks.winograd[t] = genericTransforms(t)
 	}
 	return ks
 })

@@ -728,6 +728,53 @@ func outputF3x3AVX512(dst *float32, src *float32, dstStep int, srcStep int, dstN
 //go:noescape
 func pastF3x3AVX512(dst *float32, src *float32, dstStep int, srcStep int, dstNext int, srcNext int, n int, bias *float32, moments *float32)
 
+// dataF4x3HalvingAVX512 is a transformFunc of the matrix
+//
+//	2       0      -1       0      -2       0       1       0       0
+//	0       0      -2       0      -1       0       1       0       0
+//	0       0       2       0      -3       0       1       0       0
+//	0       0      -1       0       0       0       1       0       0
+//	0       0       2       0      -1       0      -2       0       1
+//	0       1       0       0       0       0       0       0       0
+//	0       0       0       1       0       0       0       0       0
+//	0       0       0       0       0       1       0       0       0
+//	0       0       0       0       0       0       0       1       0
+//
+//go:noescape
+func dataF4x3HalvingAVX512(dst *float32, src *float32, dstStep int, srcStep int, dstNext int, srcNext int, n int)
+
+// weightsF4x3HalvingAVX512 is a transformFunc of the matrix
+//
+//	 1/2       0       0
+//	-1/2       0    -1/2
+//	-1/6       0     1/6
+//	 1/6       0     1/3
+//	   0       0       1
+//	   0       1       0
+//
+//go:noescape
+func weightsF4x3HalvingAVX512(dst *float32, src *float32, dstStep int, srcStep int, dstNext int, srcNext int, n int)
+
+// outputF4x3HalvingAVX512 is an outputFunc of the matrix
+//
+//	1       1       1       1       0       1       0       0       0
+//	0       1      -1       2       0       0       1       0       0
+//	0       1       1       4       0       0       0       1       0
+//	0       1      -1       8       1       0       0       0       1
+//
+//go:noescape
+func outputF4x3HalvingAVX512(dst *float32, src *float32, dstStep int, srcStep int, dstNext int, srcNext int, n int, bias *float32)
+
+// pastF4x3HalvingAVX512 is a pastFunc of the matrix
+//
+//	1       1       1       1       0       1       0       0       0
+//	0       1      -1       2       0       0       1       0       0
+//	0       1       1       4       0       0       0       1       0
+//	0       1      -1       8       1       0       0       0       1
+//
+//go:noescape
+func pastF4x3HalvingAVX512(dst *float32, src *float32, dstStep int, srcStep int, dstNext int, srcNext int, n int, bias *float32, moments *float32)
+
 // product1x1AVX2 is a productFunc of 1 rows and 1 vectors of 16.
 //
 //go:noescape
@@ -1271,3 +1318,50 @@ func outputF3x3AVX2(dst *float32, src *float32, dstStep int, srcStep int, dstNex
 //
 //go:noescape
 func pastF3x3AVX2(dst *float32, src *float32, dstStep int, srcStep int, dstNext int, srcNext int, n int, bias *float32, moments *float32)
+
+// dataF4x3HalvingAVX2 is a transformFunc of the matrix
+//
+//	2       0      -1       0      -2       0       1       0       0
+//	0       0      -2       0      -1       0       1       0       0
+//	0       0       2       0      -3       0       1       0       0
+//	0       0      -1       0       0       0       1       0       0
+//	0       0       2       0      -1       0      -2       0       1
+//	0       1       0       0       0       0       0       0       0
+//	0       0       0       1       0       0       0       0       0
+//	0       0       0       0       0       1       0       0       0
+//	0       0       0       0       0       0       0       1       0
+//
+//go:noescape
+func dataF4x3HalvingAVX2(dst *float32, src *float32, dstStep int, srcStep int, dstNext int, srcNext int, n int)
+
+// weightsF4x3HalvingAVX2 is a transformFunc of the matrix
+//
+//	 1/2       0       0
+//	-1/2       0    -1/2
+//	-1/6       0     1/6
+//	 1/6       0     1/3
+//	   0       0       1
+//	   0       1       0
+//
+//go:noescape
+func weightsF4x3HalvingAVX2(dst *float32, src *float32, dstStep int, srcStep int, dstNext int, srcNext int, n int)
+
+// outputF4x3HalvingAVX2 is an outputFunc of the matrix
+//
+//	1       1       1       1       0       1       0       0       0
+//	0       1      -1       2       0       0       1       0       0
+//	0       1       1       4       0       0       0       1       0
+//	0       1      -1       8       1       0       0       0       1
+//
+//go:noescape
+func outputF4x3HalvingAVX2(dst *float32, src *float32, dstStep int, srcStep int, dstNext int, srcNext int, n int, bias *float32)
+
+// pastF4x3HalvingAVX2 is a pastFunc of the matrix
+//
+//	1       1       1       1       0       1       0       0       0
+//	0       1      -1       2       0       0       1       0       0
+//	0       1       1       4       0       0       0       1       0
+//	0       1      -1       8       1       0       0       0       1
+//
+//go:noescape
+func pastF4x3HalvingAVX2(dst *float32, src *float32, dstStep int, srcStep int, dstNext int, srcNext int, n int, bias *float32, moments *float32)

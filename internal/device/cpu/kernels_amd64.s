@@ -10573,6 +10573,265 @@ vector:
 	VZEROUPPER
 	RET
 
+// func dataF4x3HalvingAVX512(dst *float32, src *float32, dstStep int, srcStep int, dstNext int, srcNext int, n int)
+// Requires: AVX, AVX512F
+TEXT ·dataF4x3HalvingAVX512(SB), NOSPLIT, $0-56
+	MOVQ         dstStep+16(FP), AX
+	SHLQ         $0x02, AX
+	MOVQ         srcStep+24(FP), CX
+	SHLQ         $0x02, CX
+	LEAQ         (AX)(AX*2), DX
+	LEAQ         (CX)(CX*2), R8
+	MOVQ         dstNext+32(FP), R12
+	SHLQ         $0x02, R12
+	MOVQ         srcNext+40(FP), R13
+	SHLQ         $0x02, R13
+	MOVQ         dst+0(FP), BX
+	MOVQ         src+8(FP), R9
+	LEAQ         (BX)(AX*4), SI
+	LEAQ         (SI)(AX*4), DI
+	LEAQ         (R9)(CX*4), R10
+	LEAQ         (R10)(CX*4), R11
+	VBROADCASTSS c2<>+0(SB), Z0
+	VBROADCASTSS c3<>+0(SB), Z1
+
+vector:
+	VMOVUPS      (R9), Z2
+	VMOVUPS      (R9)(CX*1), Z3
+	VMOVUPS      (R9)(CX*2), Z4
+	VMOVUPS      (R9)(R8*1), Z5
+	VMOVUPS      (R10), Z6
+	VMOVUPS      (R10)(CX*1), Z7
+	VMOVUPS      (R10)(CX*2), Z8
+	VMOVUPS      (R10)(R8*1), Z9
+	VMOVUPS      (R11), Z10
+	VSUBPS       Z4, Z8, Z11
+	VFMADD231PS  Z0, Z2, Z11
+	VFNMADD231PS Z0, Z6, Z11
+	VMOVUPS      Z11, (BX)
+	VSUBPS       Z6, Z8, Z2
+	VFNMADD231PS Z0, Z4, Z2
+	VMOVUPS      Z2, (BX)(AX*1)
+	VMOVAPS      Z8, Z2
+	VFMADD231PS  Z0, Z4, Z2
+	VFNMADD231PS Z1, Z6, Z2
+	VMOVUPS      Z2, (BX)(AX*2)
+	VSUBPS       Z4, Z8, Z2
+	VMOVUPS      Z2, (BX)(DX*1)
+	VSUBPS       Z6, Z10, Z2
+	VFMADD231PS  Z0, Z4, Z2
+	VFNMADD231PS Z0, Z8, Z2
+	VMOVUPS      Z2, (SI)
+	VMOVAPS      Z3, Z2
+	VMOVUPS      Z2, (SI)(AX*1)
+	VMOVAPS      Z5, Z2
+	VMOVUPS      Z2, (SI)(AX*2)
+	VMOVAPS      Z7, Z2
+	VMOVUPS      Z2, (SI)(DX*1)
+	VMOVAPS      Z9, Z2
+	VMOVUPS      Z2, (DI)
+	ADDQ         R12, BX
+	ADDQ         R12, SI
+	ADDQ         R12, DI
+	ADDQ         R13, R9
+	ADDQ         R13, R10
+	ADDQ         R13, R11
+	DECQ         n+48(FP)
+	JNZ          vector
+	VZEROUPPER
+	RET
+
+// func weightsF4x3HalvingAVX512(dst *float32, src *float32, dstStep int, srcStep int, dstNext int, srcNext int, n int)
+// Requires: AVX, AVX512F
+TEXT ·weightsF4x3HalvingAVX512(SB), NOSPLIT, $0-56
+	MOVQ         dstStep+16(FP), AX
+	SHLQ         $0x02, AX
+	MOVQ         srcStep+24(FP), CX
+	SHLQ         $0x02, CX
+	LEAQ         (AX)(AX*2), DX
+	LEAQ         (CX)(CX*2), BX
+	MOVQ         dstNext+32(FP), R8
+	SHLQ         $0x02, R8
+	MOVQ         srcNext+40(FP), R9
+	SHLQ         $0x02, R9
+	MOVQ         dst+0(FP), BX
+	MOVQ         src+8(FP), DI
+	LEAQ         (BX)(AX*4), SI
+	VBROADCASTSS c1over2<>+0(SB), Z0
+	VBROADCASTSS c1over6<>+0(SB), Z1
+	VBROADCASTSS c1over3<>+0(SB), Z2
+
+vector:
+	VMOVUPS      (DI), Z3
+	VMOVUPS      (DI)(CX*1), Z4
+	VMOVUPS      (DI)(CX*2), Z5
+	VMULPS       Z0, Z3, Z6
+	VMOVUPS      Z6, (BX)
+	VPXORD       Z7, Z7, Z7
+	VFNMADD231PS Z0, Z3, Z7
+	VFNMADD231PS Z0, Z5, Z7
+	VMOVUPS      Z7, (BX)(AX*1)
+	VPXORD       Z8, Z8, Z8
+	VFNMADD231PS Z1, Z3, Z8
+	VFMADD231PS  Z1, Z5, Z8
+	VMOVUPS      Z8, (BX)(AX*2)
+	VMULPS       Z1, Z3, Z3
+	VFMADD231PS  Z2, Z5, Z3
+	VMOVUPS      Z3, (BX)(DX*1)
+	VMOVAPS      Z5, Z3
+	VMOVUPS      Z3, (SI)
+	VMOVAPS      Z4, Z3
+	VMOVUPS      Z3, (SI)(AX*1)
+	ADDQ         R8, BX
+	ADDQ         R8, SI
+	ADDQ         R9, DI
+	DECQ         n+48(FP)
+	JNZ          vector
+	VZEROUPPER
+	RET
+
+// func outputF4x3HalvingAVX512(dst *float32, src *float32, dstStep int, srcStep int, dstNext int, srcNext int, n int, bias *float32)
+// Requires: AVX, AVX512F
+TEXT ·outputF4x3HalvingAVX512(SB), NOSPLIT, $0-64
+	MOVQ         dstStep+16(FP), AX
+	SHLQ         $0x02, AX
+	MOVQ         srcStep+24(FP), CX
+	SHLQ         $0x02, CX
+	LEAQ         (AX)(AX*2), DX
+	LEAQ         (CX)(CX*2), SI
+	MOVQ         dstNext+32(FP), R10
+	SHLQ         $0x02, R10
+	MOVQ         srcNext+40(FP), R11
+	SHLQ         $0x02, R11
+	MOVQ         dst+0(FP), BX
+	MOVQ         src+8(FP), DI
+	LEAQ         (DI)(CX*4), R8
+	LEAQ         (R8)(CX*4), R9
+	VBROADCASTSS c2<>+0(SB), Z0
+	VBROADCASTSS c4<>+0(SB), Z1
+	VBROADCASTSS c8<>+0(SB), Z2
+	MOVQ         bias+56(FP), R12
+	VMOVUPS      (R12), Z3
+
+vector:
+	VMOVUPS     (DI), Z4
+	VMOVUPS     (DI)(CX*1), Z5
+	VMOVUPS     (DI)(CX*2), Z6
+	VMOVUPS     (DI)(SI*1), Z7
+	VMOVUPS     (R8), Z8
+	VMOVUPS     (R8)(CX*1), Z9
+	VMOVUPS     (R8)(CX*2), Z10
+	VMOVUPS     (R8)(SI*1), Z11
+	VMOVUPS     (R9), Z12
+	VADDPS      Z6, Z5, Z13
+	VSUBPS      Z6, Z5, Z5
+	VADDPS      Z7, Z9, Z6
+	VADDPS      Z13, Z6, Z6
+	VADDPS      Z4, Z6, Z6
+	VADDPS      Z3, Z6, Z6
+	VMOVUPS     Z6, (BX)
+	VADDPS      Z5, Z10, Z4
+	VFMADD231PS Z0, Z7, Z4
+	VADDPS      Z3, Z4, Z4
+	VMOVUPS     Z4, (BX)(AX*1)
+	VADDPS      Z13, Z11, Z4
+	VFMADD231PS Z1, Z7, Z4
+	VADDPS      Z3, Z4, Z4
+	VMOVUPS     Z4, (BX)(AX*2)
+	VADDPS      Z8, Z12, Z4
+	VADDPS      Z5, Z4, Z4
+	VFMADD231PS Z2, Z7, Z4
+	VADDPS      Z3, Z4, Z4
+	VMOVUPS     Z4, (BX)(DX*1)
+	ADDQ        R10, BX
+	ADDQ        R11, DI
+	ADDQ        R11, R8
+	ADDQ        R11, R9
+	DECQ        n+48(FP)
+	JNZ         vector
+	VZEROUPPER
+	RET
+
+// func pastF4x3HalvingAVX512(dst *float32, src *float32, dstStep int, srcStep int, dstNext int, srcNext int, n int, bias *float32, moments *float32)
+// Requires: AVX, AVX512F, MMX+
+TEXT ·pastF4x3HalvingAVX512(SB), NOSPLIT, $0-72
+	MOVQ         dstStep+16(FP), AX
+	SHLQ         $0x02, AX
+	MOVQ         srcStep+24(FP), CX
+	SHLQ         $0x02, CX
+	LEAQ         (AX)(AX*2), DX
+	LEAQ         (CX)(CX*2), SI
+	MOVQ         dstNext+32(FP), R10
+	SHLQ         $0x02, R10
+	MOVQ         srcNext+40(FP), R11
+	SHLQ         $0x02, R11
+	MOVQ         dst+0(FP), BX
+	MOVQ         src+8(FP), DI
+	LEAQ         (DI)(CX*4), R8
+	LEAQ         (R8)(CX*4), R9
+	VBROADCASTSS c2<>+0(SB), Z0
+	VBROADCASTSS c4<>+0(SB), Z1
+	VBROADCASTSS c8<>+0(SB), Z2
+	MOVQ         bias+56(FP), R12
+	VMOVUPS      (R12), Z3
+	MOVQ         moments+64(FP), R12
+
+vector:
+	VMOVUPS     (DI), Z4
+	VMOVUPS     (DI)(CX*1), Z5
+	VMOVUPS     (DI)(CX*2), Z6
+	VMOVUPS     (DI)(SI*1), Z7
+	VMOVUPS     (R8), Z8
+	VMOVUPS     (R8)(CX*1), Z9
+	VMOVUPS     (R8)(CX*2), Z10
+	VMOVUPS     (R8)(SI*1), Z11
+	VMOVUPS     (R9), Z12
+	VADDPS      Z6, Z5, Z13
+	VSUBPS      Z6, Z5, Z5
+	VADDPS      Z7, Z9, Z6
+	VADDPS      Z13, Z6, Z6
+	VADDPS      Z4, Z6, Z6
+	VADDPS      Z3, Z6, Z6
+	VMOVNTPS    Z6, (BX)
+	VMOVUPS     (R12), Z4
+	VSUBPS      Z4, Z6, Z6
+	VMULPS      Z6, Z6, Z9
+	VADDPS      Z5, Z10, Z10
+	VFMADD231PS Z0, Z7, Z10
+	VADDPS      Z3, Z10, Z10
+	VMOVNTPS    Z10, (BX)(AX*1)
+	VSUBPS      Z4, Z10, Z10
+	VADDPS      Z10, Z6, Z6
+	VFMADD231PS Z10, Z10, Z9
+	VADDPS      Z13, Z11, Z10
+	VFMADD231PS Z1, Z7, Z10
+	VADDPS      Z3, Z10, Z10
+	VMOVNTPS    Z10, (BX)(AX*2)
+	VSUBPS      Z4, Z10, Z10
+	VADDPS      Z10, Z6, Z6
+	VFMADD231PS Z10, Z10, Z9
+	VADDPS      Z8, Z12, Z8
+	VADDPS      Z5, Z8, Z8
+	VFMADD231PS Z2, Z7, Z8
+	VADDPS      Z3, Z8, Z8
+	VMOVNTPS    Z8, (BX)(DX*1)
+	VSUBPS      Z4, Z8, Z8
+	VADDPS      Z8, Z6, Z6
+	VFMADD231PS Z8, Z8, Z9
+	VADDPS      64(R12), Z6, Z6
+	VMOVUPS     Z6, 64(R12)
+	VADDPS      128(R12), Z9, Z9
+	VMOVUPS     Z9, 128(R12)
+	ADDQ        R10, BX
+	ADDQ        R11, DI
+	ADDQ        R11, R8
+	ADDQ        R11, R9
+	DECQ        n+48(FP)
+	JNZ         vector
+	SFENCE
+	VZEROUPPER
+	RET
+
 // func product1x1AVX2(a *float32, b *float32, c *float32, terms *[2]int, nterms int, k int, as int, bs int, bv int, cs int, cv int, count int, an int, bn int, cn int, add bool, bias *float32)
 // Requires: AVX, FMA3, MMX+
 TEXT ·product1x1AVX2(SB), NOSPLIT, $0-136
@@ -16012,6 +16271,384 @@ vector:
 	ADDQ        R8, DX
 	ADDQ        R9, SI
 	ADDQ        R9, DI
+	DECQ        n+48(FP)
+	JNZ         vector
+	SFENCE
+	VZEROUPPER
+	RET
+
+// func dataF4x3HalvingAVX2(dst *float32, src *float32, dstStep int, srcStep int, dstNext int, srcNext int, n int)
+// Requires: AVX, FMA3
+TEXT ·dataF4x3HalvingAVX2(SB), NOSPLIT, $0-56
+	MOVQ dstStep+16(FP), AX
+	SHLQ $0x02, AX
+	MOVQ srcStep+24(FP), CX
+	SHLQ $0x02, CX
+	LEAQ (AX)(AX*2), DX
+	LEAQ (CX)(CX*2), R8
+	MOVQ dstNext+32(FP), R12
+	SHLQ $0x02, R12
+	MOVQ srcNext+40(FP), R13
+	SHLQ $0x02, R13
+	MOVQ dst+0(FP), BX
+	MOVQ src+8(FP), R9
+	LEAQ (BX)(AX*4), SI
+	LEAQ (SI)(AX*4), DI
+	LEAQ (R9)(CX*4), R10
+	LEAQ (R10)(CX*4), R11
+
+vector:
+	VMOVUPS      (R9), Y0
+	VMOVUPS      (R9)(CX*1), Y1
+	VMOVUPS      (R9)(CX*2), Y2
+	VMOVUPS      (R9)(R8*1), Y3
+	VMOVUPS      (R10), Y4
+	VMOVUPS      (R10)(CX*1), Y5
+	VMOVUPS      (R10)(CX*2), Y6
+	VMOVUPS      (R10)(R8*1), Y7
+	VMOVUPS      (R11), Y8
+	VSUBPS       Y2, Y6, Y9
+	VFMADD231PS  c2<>+0(SB), Y0, Y9
+	VFNMADD231PS c2<>+0(SB), Y4, Y9
+	VMOVUPS      Y9, (BX)
+	VSUBPS       Y4, Y6, Y0
+	VFNMADD231PS c2<>+0(SB), Y2, Y0
+	VMOVUPS      Y0, (BX)(AX*1)
+	VMOVAPS      Y6, Y0
+	VFMADD231PS  c2<>+0(SB), Y2, Y0
+	VFNMADD231PS c3<>+0(SB), Y4, Y0
+	VMOVUPS      Y0, (BX)(AX*2)
+	VSUBPS       Y2, Y6, Y0
+	VMOVUPS      Y0, (BX)(DX*1)
+	VSUBPS       Y4, Y8, Y0
+	VFMADD231PS  c2<>+0(SB), Y2, Y0
+	VFNMADD231PS c2<>+0(SB), Y6, Y0
+	VMOVUPS      Y0, (SI)
+	VMOVAPS      Y1, Y0
+	VMOVUPS      Y0, (SI)(AX*1)
+	VMOVAPS      Y3, Y0
+	VMOVUPS      Y0, (SI)(AX*2)
+	VMOVAPS      Y5, Y0
+	VMOVUPS      Y0, (SI)(DX*1)
+	VMOVAPS      Y7, Y0
+	VMOVUPS      Y0, (DI)
+	VMOVUPS      32(R9), Y0
+	VMOVUPS      32(R9)(CX*1), Y1
+	VMOVUPS      32(R9)(CX*2), Y2
+	VMOVUPS      32(R9)(R8*1), Y3
+	VMOVUPS      32(R10), Y4
+	VMOVUPS      32(R10)(CX*1), Y5
+	VMOVUPS      32(R10)(CX*2), Y6
+	VMOVUPS      32(R10)(R8*1), Y7
+	VMOVUPS      32(R11), Y8
+	VSUBPS       Y2, Y6, Y9
+	VFMADD231PS  c2<>+0(SB), Y0, Y9
+	VFNMADD231PS c2<>+0(SB), Y4, Y9
+	VMOVUPS      Y9, 32(BX)
+	VSUBPS       Y4, Y6, Y0
+	VFNMADD231PS c2<>+0(SB), Y2, Y0
+	VMOVUPS      Y0, 32(BX)(AX*1)
+	VMOVAPS      Y6, Y0
+	VFMADD231PS  c2<>+0(SB), Y2, Y0
+	VFNMADD231PS c3<>+0(SB), Y4, Y0
+	VMOVUPS      Y0, 32(BX)(AX*2)
+	VSUBPS       Y2, Y6, Y0
+	VMOVUPS      Y0, 32(BX)(DX*1)
+	VSUBPS       Y4, Y8, Y0
+	VFMADD231PS  c2<>+0(SB), Y2, Y0
+	VFNMADD231PS c2<>+0(SB), Y6, Y0
+	VMOVUPS      Y0, 32(SI)
+	VMOVAPS      Y1, Y0
+	VMOVUPS      Y0, 32(SI)(AX*1)
+	VMOVAPS      Y3, Y0
+	VMOVUPS      Y0, 32(SI)(AX*2)
+	VMOVAPS      Y5, Y0
+	VMOVUPS      Y0, 32(SI)(DX*1)
+	VMOVAPS      Y7, Y0
+	VMOVUPS      Y0, 32(DI)
+	ADDQ         R12, BX
+	ADDQ         R12, SI
+	ADDQ         R12, DI
+	ADDQ         R13, R9
+	ADDQ         R13, R10
+	ADDQ         R13, R11
+	DECQ         n+48(FP)
+	JNZ          vector
+	VZEROUPPER
+	RET
+
+// func weightsF4x3HalvingAVX2(dst *float32, src *float32, dstStep int, srcStep int, dstNext int, srcNext int, n int)
+// Requires: AVX, FMA3
+TEXT ·weightsF4x3HalvingAVX2(SB), NOSPLIT, $0-56
+	MOVQ dstStep+16(FP), AX
+	SHLQ $0x02, AX
+	MOVQ srcStep+24(FP), CX
+	SHLQ $0x02, CX
+	LEAQ (AX)(AX*2), DX
+	LEAQ (CX)(CX*2), BX
+	MOVQ dstNext+32(FP), R8
+	SHLQ $0x02, R8
+	MOVQ srcNext+40(FP), R9
+	SHLQ $0x02, R9
+	MOVQ dst+0(FP), BX
+	MOVQ src+8(FP), DI
+	LEAQ (BX)(AX*4), SI
+
+vector:
+	VMOVUPS      (DI), Y0
+	VMOVUPS      (DI)(CX*1), Y1
+	VMOVUPS      (DI)(CX*2), Y2
+	VMULPS       c1over2<>+0(SB), Y0, Y3
+	VMOVUPS      Y3, (BX)
+	VXORPS       Y3, Y3, Y3
+	VFNMADD231PS c1over2<>+0(SB), Y0, Y3
+	VFNMADD231PS c1over2<>+0(SB), Y2, Y3
+	VMOVUPS      Y3, (BX)(AX*1)
+	VXORPS       Y3, Y3, Y3
+	VFNMADD231PS c1over6<>+0(SB), Y0, Y3
+	VFMADD231PS  c1over6<>+0(SB), Y2, Y3
+	VMOVUPS      Y3, (BX)(AX*2)
+	VMULPS       c1over6<>+0(SB), Y0, Y0
+	VFMADD231PS  c1over3<>+0(SB), Y2, Y0
+	VMOVUPS      Y0, (BX)(DX*1)
+	VMOVAPS      Y2, Y0
+	VMOVUPS      Y0, (SI)
+	VMOVAPS      Y1, Y0
+	VMOVUPS      Y0, (SI)(AX*1)
+	VMOVUPS      32(DI), Y0
+	VMOVUPS      32(DI)(CX*1), Y1
+	VMOVUPS      32(DI)(CX*2), Y2
+	VMULPS       c1over2<>+0(SB), Y0, Y3
+	VMOVUPS      Y3, 32(BX)
+	VXORPS       Y3, Y3, Y3
+	VFNMADD231PS c1over2<>+0(SB), Y0, Y3
+	VFNMADD231PS c1over2<>+0(SB), Y2, Y3
+	VMOVUPS      Y3, 32(BX)(AX*1)
+	VXORPS       Y3, Y3, Y3
+	VFNMADD231PS c1over6<>+0(SB), Y0, Y3
+	VFMADD231PS  c1over6<>+0(SB), Y2, Y3
+	VMOVUPS      Y3, 32(BX)(AX*2)
+	VMULPS       c1over6<>+0(SB), Y0, Y0
+	VFMADD231PS  c1over3<>+0(SB), Y2, Y0
+	VMOVUPS      Y0, 32(BX)(DX*1)
+	VMOVAPS      Y2, Y0
+	VMOVUPS      Y0, 32(SI)
+	VMOVAPS      Y1, Y0
+	VMOVUPS      Y0, 32(SI)(AX*1)
+	ADDQ         R8, BX
+	ADDQ         R8, SI
+	ADDQ         R9, DI
+	DECQ         n+48(FP)
+	JNZ          vector
+	VZEROUPPER
+	RET
+
+// func outputF4x3HalvingAVX2(dst *float32, src *float32, dstStep int, srcStep int, dstNext int, srcNext int, n int, bias *float32)
+// Requires: AVX, FMA3
+TEXT ·outputF4x3HalvingAVX2(SB), NOSPLIT, $0-64
+	MOVQ    dstStep+16(FP), AX
+	SHLQ    $0x02, AX
+	MOVQ    srcStep+24(FP), CX
+	SHLQ    $0x02, CX
+	LEAQ    (AX)(AX*2), DX
+	LEAQ    (CX)(CX*2), SI
+	MOVQ    dstNext+32(FP), R10
+	SHLQ    $0x02, R10
+	MOVQ    srcNext+40(FP), R11
+	SHLQ    $0x02, R11
+	MOVQ    dst+0(FP), BX
+	MOVQ    src+8(FP), DI
+	LEAQ    (DI)(CX*4), R8
+	LEAQ    (R8)(CX*4), R9
+	MOVQ    bias+56(FP), R12
+	VMOVUPS (R12), Y0
+	VMOVUPS 32(R12), Y1
+
+vector:
+	VMOVUPS     (DI), Y2
+	VMOVUPS     (DI)(CX*1), Y3
+	VMOVUPS     (DI)(CX*2), Y4
+	VMOVUPS     (DI)(SI*1), Y5
+	VMOVUPS     (R8), Y6
+	VMOVUPS     (R8)(CX*1), Y7
+	VMOVUPS     (R8)(CX*2), Y8
+	VMOVUPS     (R8)(SI*1), Y9
+	VMOVUPS     (R9), Y10
+	VADDPS      Y4, Y3, Y11
+	VSUBPS      Y4, Y3, Y3
+	VADDPS      Y5, Y7, Y4
+	VADDPS      Y11, Y4, Y4
+	VADDPS      Y2, Y4, Y4
+	VADDPS      Y0, Y4, Y4
+	VMOVUPS     Y4, (BX)
+	VADDPS      Y3, Y8, Y2
+	VFMADD231PS c2<>+0(SB), Y5, Y2
+	VADDPS      Y0, Y2, Y2
+	VMOVUPS     Y2, (BX)(AX*1)
+	VADDPS      Y11, Y9, Y2
+	VFMADD231PS c4<>+0(SB), Y5, Y2
+	VADDPS      Y0, Y2, Y2
+	VMOVUPS     Y2, (BX)(AX*2)
+	VADDPS      Y6, Y10, Y2
+	VADDPS      Y3, Y2, Y2
+	VFMADD231PS c8<>+0(SB), Y5, Y2
+	VADDPS      Y0, Y2, Y2
+	VMOVUPS     Y2, (BX)(DX*1)
+	VMOVUPS     32(DI), Y2
+	VMOVUPS     32(DI)(CX*1), Y3
+	VMOVUPS     32(DI)(CX*2), Y4
+	VMOVUPS     32(DI)(SI*1), Y5
+	VMOVUPS     32(R8), Y6
+	VMOVUPS     32(R8)(CX*1), Y7
+	VMOVUPS     32(R8)(CX*2), Y8
+	VMOVUPS     32(R8)(SI*1), Y9
+	VMOVUPS     32(R9), Y10
+	VADDPS      Y4, Y3, Y11
+	VSUBPS      Y4, Y3, Y3
+	VADDPS      Y5, Y7, Y4
+	VADDPS      Y11, Y4, Y4
+	VADDPS      Y2, Y4, Y4
+	VADDPS      Y1, Y4, Y4
+	VMOVUPS     Y4, 32(BX)
+	VADDPS      Y3, Y8, Y2
+	VFMADD231PS c2<>+0(SB), Y5, Y2
+	VADDPS      Y1, Y2, Y2
+	VMOVUPS     Y2, 32(BX)(AX*1)
+	VADDPS      Y11, Y9, Y2
+	VFMADD231PS c4<>+0(SB), Y5, Y2
+	VADDPS      Y1, Y2, Y2
+	VMOVUPS     Y2, 32(BX)(AX*2)
+	VADDPS      Y6, Y10, Y2
+	VADDPS      Y3, Y2, Y2
+	VFMADD231PS c8<>+0(SB), Y5, Y2
+	VADDPS      Y1, Y2, Y2
+	VMOVUPS     Y2, 32(BX)(DX*1)
+	ADDQ        R10, BX
+	ADDQ        R11, DI
+	ADDQ        R11, R8
+	ADDQ        R11, R9
+	DECQ        n+48(FP)
+	JNZ         vector
+	VZEROUPPER
+	RET
+
+// func pastF4x3HalvingAVX2(dst *float32, src *float32, dstStep int, srcStep int, dstNext int, srcNext int, n int, bias *float32, moments *float32)
+// Requires: AVX, FMA3, MMX+
+TEXT ·pastF4x3HalvingAVX2(SB), NOSPLIT, $0-72
+	MOVQ    dstStep+16(FP), AX
+	SHLQ    $0x02, AX
+	MOVQ    srcStep+24(FP), CX
+	SHLQ    $0x02, CX
+	LEAQ    (AX)(AX*2), DX
+	LEAQ    (CX)(CX*2), SI
+	MOVQ    dstNext+32(FP), R10
+	SHLQ    $0x02, R10
+	MOVQ    srcNext+40(FP), R11
+	SHLQ    $0x02, R11
+	MOVQ    dst+0(FP), BX
+	MOVQ    src+8(FP), DI
+	LEAQ    (DI)(CX*4), R8
+	LEAQ    (R8)(CX*4), R9
+	MOVQ    bias+56(FP), R12
+	VMOVUPS (R12), Y0
+	VMOVUPS 32(R12), Y1
+	MOVQ    moments+64(FP), R12
+
+vector:
+	VMOVUPS     (DI), Y2
+	VMOVUPS     (DI)(CX*1), Y3
+	VMOVUPS     (DI)(CX*2), Y4
+	VMOVUPS     (DI)(SI*1), Y5
+	VMOVUPS     (R8), Y6
+	VMOVUPS     (R8)(CX*1), Y7
+	VMOVUPS     (R8)(CX*2), Y8
+	VMOVUPS     (R8)(SI*1), Y9
+	VMOVUPS     (R9), Y10
+	VADDPS      Y4, Y3, Y11
+	VSUBPS      Y4, Y3, Y3
+	VADDPS      Y5, Y7, Y4
+	VADDPS      Y11, Y4, Y4
+	VADDPS      Y2, Y4, Y4
+	VADDPS      Y0, Y4, Y4
+	VMOVNTPS    Y4, (BX)
+	VMOVUPS     (R12), Y2
+	VSUBPS      Y2, Y4, Y4
+	VMULPS      Y4, Y4, Y7
+	VADDPS      Y3, Y8, Y8
+	VFMADD231PS c2<>+0(SB), Y5, Y8
+	VADDPS      Y0, Y8, Y8
+	VMOVNTPS    Y8, (BX)(AX*1)
+	VSUBPS      Y2, Y8, Y8
+	VADDPS      Y8, Y4, Y4
+	VFMADD231PS Y8, Y8, Y7
+	VADDPS      Y11, Y9, Y8
+	VFMADD231PS c4<>+0(SB), Y5, Y8
+	VADDPS      Y0, Y8, Y8
+	VMOVNTPS    Y8, (BX)(AX*2)
+	VSUBPS      Y2, Y8, Y8
+	VADDPS      Y8, Y4, Y4
+	VFMADD231PS Y8, Y8, Y7
+	VADDPS      Y6, Y10, Y6
+	VADDPS      Y3, Y6, Y6
+	VFMADD231PS c8<>+0(SB), Y5, Y6
+	VADDPS      Y0, Y6, Y6
+	VMOVNTPS    Y6, (BX)(DX*1)
+	VSUBPS      Y2, Y6, Y6
+	VADDPS      Y6, Y4, Y4
+	VFMADD231PS Y6, Y6, Y7
+	VADDPS      64(R12), Y4, Y4
+	VMOVUPS     Y4, 64(R12)
+	VADDPS      128(R12), Y7, Y7
+	VMOVUPS     Y7, 128(R12)
+	VMOVUPS     32(DI), Y2
+	VMOVUPS     32(DI)(CX*1), Y3
+	VMOVUPS     32(DI)(CX*2), Y4
+	VMOVUPS     32(DI)(SI*1), Y5
+	VMOVUPS     32(R8), Y6
+	VMOVUPS     32(R8)(CX*1), Y7
+	VMOVUPS     32(R8)(CX*2), Y8
+	VMOVUPS     32(R8)(SI*1), Y9
+	VMOVUPS     32(R9), Y10
+	VADDPS      Y4, Y3, Y11
+	VSUBPS      Y4, Y3, Y3
+	VADDPS      Y5, Y7, Y4
+	VADDPS      Y11, Y4, Y4
+	VADDPS      Y2, Y4, Y4
+	VADDPS      Y1, Y4, Y4
+	VMOVNTPS    Y4, 32(BX)
+	VMOVUPS     32(R12), Y2
+	VSUBPS      Y2, Y4, Y4
+	VMULPS      Y4, Y4, Y7
+	VADDPS      Y3, Y8, Y8
+	VFMADD231PS c2<>+0(SB), Y5, Y8
+	VADDPS      Y1, Y8, Y8
+	VMOVNTPS    Y8, 32(BX)(AX*1)
+	VSUBPS      Y2, Y8, Y8
+	VADDPS      Y8, Y4, Y4
+	VFMADD231PS Y8, Y8, Y7
+	VADDPS      Y11, Y9, Y8
+	VFMADD231PS c4<>+0(SB), Y5, Y8
+	VADDPS      Y1, Y8, Y8
+	VMOVNTPS    Y8, 32(BX)(AX*2)
+	VSUBPS      Y2, Y8, Y8
+	VADDPS      Y8, Y4, Y4
+	VFMADD231PS Y8, Y8, Y7
+	VADDPS      Y6, Y10, Y6
+	VADDPS      Y3, Y6, Y6
+	VFMADD231PS c8<>+0(SB), Y5, Y6
+	VADDPS      Y1, Y6, Y6
+	VMOVNTPS    Y6, 32(BX)(DX*1)
+	VSUBPS      Y2, Y6, Y6
+	VADDPS      Y6, Y4, Y4
+	VFMADD231PS Y6, Y6, Y7
+	VADDPS      96(R12), Y4, Y4
+	VMOVUPS     Y4, 96(R12)
+	VADDPS      160(R12), Y7, Y7
+	VMOVUPS     Y7, 160(R12)
+	ADDQ        R10, BX
+	ADDQ        R11, DI
+	ADDQ        R11, R8
+	ADDQ        R11, R9
 	DECQ        n+48(FP)
 	JNZ         vector
 	SFENCE

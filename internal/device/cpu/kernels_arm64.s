@@ -9784,3 +9784,697 @@ vector:
 	MOVD R0, n+48(FP)
 	CBNZ R0, vector
 	RET
+
+// func dataF4x3HalvingNEON(dst *float32, src *float32, dstStep int, srcStep int, dstNext int, srcNext int, n int)
+TEXT ·dataF4x3HalvingNEON(SB), NOSPLIT, $0-56
+	MOVD $constants<>(SB), R0
+	MOVD dstStep+16(FP), R2
+	LSL $2, R2, R2
+	MOVD srcStep+24(FP), R1
+	LSL $2, R1, R1
+	MOVD dstNext+32(FP), R23
+	LSL $2, R23, R23
+	MOVD srcNext+40(FP), R22
+	LSL $2, R22, R22
+	MOVD dst+0(FP), R21
+	MOVD src+8(FP), R20
+	ADD R2<<0, R21, R19
+	ADD R2<<0, R19, R15
+	ADD R2<<0, R15, R14
+	ADD R2<<0, R14, R13
+	ADD R2<<0, R13, R12
+	ADD R2<<0, R12, R11
+	ADD R2<<0, R11, R10
+	ADD R2<<0, R10, R9
+	ADD R1<<0, R20, R8
+	ADD R1<<0, R8, R7
+	ADD R1<<0, R7, R6
+	ADD R1<<0, R6, R5
+	ADD R1<<0, R5, R4
+	ADD R1<<0, R4, R3
+	ADD R1<<0, R3, R2
+	ADD R1<<0, R2, R1
+	FMOVQ 96(R0), F11
+	FMOVQ 656(R0), F10
+
+vector:
+	FMOVQ (R20), F9
+	FMOVQ (R8), F8
+	FMOVQ (R7), F7
+	FMOVQ (R6), F6
+	FMOVQ (R5), F5
+	FMOVQ (R4), F4
+	FMOVQ (R3), F3
+	FMOVQ (R2), F2
+	FMOVQ (R1), F1
+	WORD $0x4ea7d460 // fsub v0.4s, v3.4s, v7.4s
+	WORD $0x4e2bcd20 // fmla v0.4s, v9.4s, v11.4s
+	WORD $0x4eabcca0 // fmls v0.4s, v5.4s, v11.4s
+	FMOVQ F0, (R21)
+	WORD $0x4ea5d460 // fsub v0.4s, v3.4s, v5.4s
+	WORD $0x4eabcce0 // fmls v0.4s, v7.4s, v11.4s
+	FMOVQ F0, (R19)
+	WORD $0x4ea31c60 // mov v0.16b, v3.16b
+	WORD $0x4e2bcce0 // fmla v0.4s, v7.4s, v11.4s
+	WORD $0x4eaacca0 // fmls v0.4s, v5.4s, v10.4s
+	FMOVQ F0, (R15)
+	WORD $0x4ea7d460 // fsub v0.4s, v3.4s, v7.4s
+	FMOVQ F0, (R14)
+	WORD $0x4ea5d420 // fsub v0.4s, v1.4s, v5.4s
+	WORD $0x4e2bcce0 // fmla v0.4s, v7.4s, v11.4s
+	WORD $0x4eabcc60 // fmls v0.4s, v3.4s, v11.4s
+	FMOVQ F0, (R13)
+	FMOVQ F8, (R12)
+	FMOVQ F6, (R11)
+	FMOVQ F4, (R10)
+	FMOVQ F2, (R9)
+	FMOVQ 16(R20), F9
+	FMOVQ 16(R8), F8
+	FMOVQ 16(R7), F7
+	FMOVQ 16(R6), F6
+	FMOVQ 16(R5), F5
+	FMOVQ 16(R4), F4
+	FMOVQ 16(R3), F3
+	FMOVQ 16(R2), F2
+	FMOVQ 16(R1), F1
+	WORD $0x4ea7d460 // fsub v0.4s, v3.4s, v7.4s
+	WORD $0x4e2bcd20 // fmla v0.4s, v9.4s, v11.4s
+	WORD $0x4eabcca0 // fmls v0.4s, v5.4s, v11.4s
+	FMOVQ F0, 16(R21)
+	WORD $0x4ea5d460 // fsub v0.4s, v3.4s, v5.4s
+	WORD $0x4eabcce0 // fmls v0.4s, v7.4s, v11.4s
+	FMOVQ F0, 16(R19)
+	WORD $0x4ea31c60 // mov v0.16b, v3.16b
+	WORD $0x4e2bcce0 // fmla v0.4s, v7.4s, v11.4s
+	WORD $0x4eaacca0 // fmls v0.4s, v5.4s, v10.4s
+	FMOVQ F0, 16(R15)
+	WORD $0x4ea7d460 // fsub v0.4s, v3.4s, v7.4s
+	FMOVQ F0, 16(R14)
+	WORD $0x4ea5d420 // fsub v0.4s, v1.4s, v5.4s
+	WORD $0x4e2bcce0 // fmla v0.4s, v7.4s, v11.4s
+	WORD $0x4eabcc60 // fmls v0.4s, v3.4s, v11.4s
+	FMOVQ F0, 16(R13)
+	FMOVQ F8, 16(R12)
+	FMOVQ F6, 16(R11)
+	FMOVQ F4, 16(R10)
+	FMOVQ F2, 16(R9)
+	FMOVQ 32(R20), F9
+	FMOVQ 32(R8), F8
+	FMOVQ 32(R7), F7
+	FMOVQ 32(R6), F6
+	FMOVQ 32(R5), F5
+	FMOVQ 32(R4), F4
+	FMOVQ 32(R3), F3
+	FMOVQ 32(R2), F2
+	FMOVQ 32(R1), F1
+	WORD $0x4ea7d460 // fsub v0.4s, v3.4s, v7.4s
+	WORD $0x4e2bcd20 // fmla v0.4s, v9.4s, v11.4s
+	WORD $0x4eabcca0 // fmls v0.4s, v5.4s, v11.4s
+	FMOVQ F0, 32(R21)
+	WORD $0x4ea5d460 // fsub v0.4s, v3.4s, v5.4s
+	WORD $0x4eabcce0 // fmls v0.4s, v7.4s, v11.4s
+	FMOVQ F0, 32(R19)
+	WORD $0x4ea31c60 // mov v0.16b, v3.16b
+	WORD $0x4e2bcce0 // fmla v0.4s, v7.4s, v11.4s
+	WORD $0x4eaacca0 // fmls v0.4s, v5.4s, v10.4s
+	FMOVQ F0, 32(R15)
+	WORD $0x4ea7d460 // fsub v0.4s, v3.4s, v7.4s
+	FMOVQ F0, 32(R14)
+	WORD $0x4ea5d420 // fsub v0.4s, v1.4s, v5.4s
+	WORD $0x4e2bcce0 // fmla v0.4s, v7.4s, v11.4s
+	WORD $0x4eabcc60 // fmls v0.4s, v3.4s, v11.4s
+	FMOVQ F0, 32(R13)
+	FMOVQ F8, 32(R12)
+	FMOVQ F6, 32(R11)
+	FMOVQ F4, 32(R10)
+	FMOVQ F2, 32(R9)
+	FMOVQ 48(R20), F9
+	FMOVQ 48(R8), F8
+	FMOVQ 48(R7), F7
+	FMOVQ 48(R6), F6
+	FMOVQ 48(R5), F5
+	FMOVQ 48(R4), F4
+	FMOVQ 48(R3), F3
+	FMOVQ 48(R2), F2
+	FMOVQ 48(R1), F1
+	WORD $0x4ea7d460 // fsub v0.4s, v3.4s, v7.4s
+	WORD $0x4e2bcd20 // fmla v0.4s, v9.4s, v11.4s
+	WORD $0x4eabcca0 // fmls v0.4s, v5.4s, v11.4s
+	FMOVQ F0, 48(R21)
+	WORD $0x4ea5d460 // fsub v0.4s, v3.4s, v5.4s
+	WORD $0x4eabcce0 // fmls v0.4s, v7.4s, v11.4s
+	FMOVQ F0, 48(R19)
+	WORD $0x4ea31c60 // mov v0.16b, v3.16b
+	WORD $0x4e2bcce0 // fmla v0.4s, v7.4s, v11.4s
+	WORD $0x4eaacca0 // fmls v0.4s, v5.4s, v10.4s
+	FMOVQ F0, 48(R15)
+	WORD $0x4ea7d460 // fsub v0.4s, v3.4s, v7.4s
+	FMOVQ F0, 48(R14)
+	WORD $0x4ea5d420 // fsub v0.4s, v1.4s, v5.4s
+	WORD $0x4e2bcce0 // fmla v0.4s, v7.4s, v11.4s
+	WORD $0x4eabcc60 // fmls v0.4s, v3.4s, v11.4s
+	FMOVQ F0, 48(R13)
+	FMOVQ F8, 48(R12)
+	FMOVQ F6, 48(R11)
+	FMOVQ F4, 48(R10)
+	FMOVQ F2, 48(R9)
+	ADD R23, R21, R21
+	ADD R23, R19, R19
+	ADD R23, R15, R15
+	ADD R23, R14, R14
+	ADD R23, R13, R13
+	ADD R23, R12, R12
+	ADD R23, R11, R11
+	ADD R23, R10, R10
+	ADD R23, R9, R9
+	ADD R22, R20, R20
+	ADD R22, R8, R8
+	ADD R22, R7, R7
+	ADD R22, R6, R6
+	ADD R22, R5, R5
+	ADD R22, R4, R4
+	ADD R22, R3, R3
+	ADD R22, R2, R2
+	ADD R22, R1, R1
+	MOVD n+48(FP), R0
+	SUB $1, R0, R0
+	MOVD R0, n+48(FP)
+	CBNZ R0, vector
+	RET
+
+// func weightsF4x3HalvingNEON(dst *float32, src *float32, dstStep int, srcStep int, dstNext int, srcNext int, n int)
+TEXT ·weightsF4x3HalvingNEON(SB), NOSPLIT, $0-56
+	MOVD $constants<>(SB), R0
+	MOVD dstStep+16(FP), R2
+	LSL $2, R2, R2
+	MOVD srcStep+24(FP), R1
+	LSL $2, R1, R1
+	MOVD dstNext+32(FP), R11
+	LSL $2, R11, R11
+	MOVD srcNext+40(FP), R10
+	LSL $2, R10, R10
+	MOVD dst+0(FP), R9
+	MOVD src+8(FP), R8
+	ADD R2<<0, R9, R7
+	ADD R2<<0, R7, R6
+	ADD R2<<0, R6, R5
+	ADD R2<<0, R5, R4
+	ADD R2<<0, R4, R3
+	ADD R1<<0, R8, R2
+	ADD R1<<0, R2, R1
+	FMOVQ 32(R0), F6
+	FMOVQ 528(R0), F5
+	FMOVQ 368(R0), F4
+
+vector:
+	FMOVQ (R8), F3
+	FMOVQ (R2), F2
+	FMOVQ (R1), F1
+	WORD $0x6e26dc60 // fmul v0.4s, v3.4s, v6.4s
+	FMOVQ F0, (R9)
+	WORD $0x6f00e400 // movi v0.2d, #0
+	WORD $0x4ea6cc60 // fmls v0.4s, v3.4s, v6.4s
+	WORD $0x4ea6cc20 // fmls v0.4s, v1.4s, v6.4s
+	FMOVQ F0, (R7)
+	WORD $0x6f00e400 // movi v0.2d, #0
+	WORD $0x4ea5cc60 // fmls v0.4s, v3.4s, v5.4s
+	WORD $0x4e25cc20 // fmla v0.4s, v1.4s, v5.4s
+	FMOVQ F0, (R6)
+	WORD $0x6e25dc60 // fmul v0.4s, v3.4s, v5.4s
+	WORD $0x4e24cc20 // fmla v0.4s, v1.4s, v4.4s
+	FMOVQ F0, (R5)
+	FMOVQ F1, (R4)
+	FMOVQ F2, (R3)
+	FMOVQ 16(R8), F3
+	FMOVQ 16(R2), F2
+	FMOVQ 16(R1), F1
+	WORD $0x6e26dc60 // fmul v0.4s, v3.4s, v6.4s
+	FMOVQ F0, 16(R9)
+	WORD $0x6f00e400 // movi v0.2d, #0
+	WORD $0x4ea6cc60 // fmls v0.4s, v3.4s, v6.4s
+	WORD $0x4ea6cc20 // fmls v0.4s, v1.4s, v6.4s
+	FMOVQ F0, 16(R7)
+	WORD $0x6f00e400 // movi v0.2d, #0
+	WORD $0x4ea5cc60 // fmls v0.4s, v3.4s, v5.4s
+	WORD $0x4e25cc20 // fmla v0.4s, v1.4s, v5.4s
+	FMOVQ F0, 16(R6)
+	WORD $0x6e25dc60 // fmul v0.4s, v3.4s, v5.4s
+	WORD $0x4e24cc20 // fmla v0.4s, v1.4s, v4.4s
+	FMOVQ F0, 16(R5)
+	FMOVQ F1, 16(R4)
+	FMOVQ F2, 16(R3)
+	FMOVQ 32(R8), F3
+	FMOVQ 32(R2), F2
+	FMOVQ 32(R1), F1
+	WORD $0x6e26dc60 // fmul v0.4s, v3.4s, v6.4s
+	FMOVQ F0, 32(R9)
+	WORD $0x6f00e400 // movi v0.2d, #0
+	WORD $0x4ea6cc60 // fmls v0.4s, v3.4s, v6.4s
+	WORD $0x4ea6cc20 // fmls v0.4s, v1.4s, v6.4s
+	FMOVQ F0, 32(R7)
+	WORD $0x6f00e400 // movi v0.2d, #0
+	WORD $0x4ea5cc60 // fmls v0.4s, v3.4s, v5.4s
+	WORD $0x4e25cc20 // fmla v0.4s, v1.4s, v5.4s
+	FMOVQ F0, 32(R6)
+	WORD $0x6e25dc60 // fmul v0.4s, v3.4s, v5.4s
+	WORD $0x4e24cc20 // fmla v0.4s, v1.4s, v4.4s
+	FMOVQ F0, 32(R5)
+	FMOVQ F1, 32(R4)
+	FMOVQ F2, 32(R3)
+	FMOVQ 48(R8), F3
+	FMOVQ 48(R2), F2
+	FMOVQ 48(R1), F1
+	WORD $0x6e26dc60 // fmul v0.4s, v3.4s, v6.4s
+	FMOVQ F0, 48(R9)
+	WORD $0x6f00e400 // movi v0.2d, #0
+	WORD $0x4ea6cc60 // fmls v0.4s, v3.4s, v6.4s
+	WORD $0x4ea6cc20 // fmls v0.4s, v1.4s, v6.4s
+	FMOVQ F0, 48(R7)
+	WORD $0x6f00e400 // movi v0.2d, #0
+	WORD $0x4ea5cc60 // fmls v0.4s, v3.4s, v5.4s
+	WORD $0x4e25cc20 // fmla v0.4s, v1.4s, v5.4s
+	FMOVQ F0, 48(R6)
+	WORD $0x6e25dc60 // fmul v0.4s, v3.4s, v5.4s
+	WORD $0x4e24cc20 // fmla v0.4s, v1.4s, v4.4s
+	FMOVQ F0, 48(R5)
+	FMOVQ F1, 48(R4)
+	FMOVQ F2, 48(R3)
+	ADD R11, R9, R9
+	ADD R11, R7, R7
+	ADD R11, R6, R6
+	ADD R11, R5, R5
+	ADD R11, R4, R4
+	ADD R11, R3, R3
+	ADD R10, R8, R8
+	ADD R10, R2, R2
+	ADD R10, R1, R1
+	MOVD n+48(FP), R0
+	SUB $1, R0, R0
+	MOVD R0, n+48(FP)
+	CBNZ R0, vector
+	RET
+
+// func outputF4x3HalvingNEON(dst *float32, src *float32, dstStep int, srcStep int, dstNext int, srcNext int, n int, bias *float32)
+TEXT ·outputF4x3HalvingNEON(SB), NOSPLIT, $0-64
+	MOVD $constants<>(SB), R0
+	MOVD dstStep+16(FP), R2
+	LSL $2, R2, R2
+	MOVD srcStep+24(FP), R1
+	LSL $2, R1, R1
+	MOVD dstNext+32(FP), R15
+	LSL $2, R15, R15
+	MOVD srcNext+40(FP), R14
+	LSL $2, R14, R14
+	MOVD dst+0(FP), R13
+	MOVD src+8(FP), R12
+	ADD R2<<0, R13, R11
+	ADD R2<<0, R11, R10
+	ADD R2<<0, R10, R9
+	ADD R1<<0, R12, R8
+	ADD R1<<0, R8, R7
+	ADD R1<<0, R7, R6
+	ADD R1<<0, R6, R5
+	ADD R1<<0, R5, R4
+	ADD R1<<0, R4, R3
+	ADD R1<<0, R3, R2
+	ADD R1<<0, R2, R1
+	FLDPQ 96(R0), (F16, F15)
+	FMOVQ 144(R0), F14
+	MOVD bias+56(FP), R0
+	FLDPQ (R0), (F13, F12)
+	FLDPQ 32(R0), (F11, F10)
+
+vector:
+	FMOVQ (R12), F9
+	FMOVQ (R8), F8
+	FMOVQ (R7), F7
+	FMOVQ (R6), F6
+	FMOVQ (R5), F5
+	FMOVQ (R4), F4
+	FMOVQ (R3), F3
+	FMOVQ (R2), F2
+	FMOVQ (R1), F1
+	WORD $0x4e27d500 // fadd v0.4s, v8.4s, v7.4s
+	WORD $0x4ea7d508 // fsub v8.4s, v8.4s, v7.4s
+	WORD $0x4e26d484 // fadd v4.4s, v4.4s, v6.4s
+	WORD $0x4e20d484 // fadd v4.4s, v4.4s, v0.4s
+	WORD $0x4e29d484 // fadd v4.4s, v4.4s, v9.4s
+	WORD $0x4e2dd484 // fadd v4.4s, v4.4s, v13.4s
+	FMOVQ F4, (R13)
+	WORD $0x4e28d463 // fadd v3.4s, v3.4s, v8.4s
+	WORD $0x4e30ccc3 // fmla v3.4s, v6.4s, v16.4s
+	WORD $0x4e2dd463 // fadd v3.4s, v3.4s, v13.4s
+	FMOVQ F3, (R11)
+	WORD $0x4e20d440 // fadd v0.4s, v2.4s, v0.4s
+	WORD $0x4e2fccc0 // fmla v0.4s, v6.4s, v15.4s
+	WORD $0x4e2dd400 // fadd v0.4s, v0.4s, v13.4s
+	FMOVQ F0, (R10)
+	WORD $0x4e25d420 // fadd v0.4s, v1.4s, v5.4s
+	WORD $0x4e28d400 // fadd v0.4s, v0.4s, v8.4s
+	WORD $0x4e2eccc0 // fmla v0.4s, v6.4s, v14.4s
+	WORD $0x4e2dd400 // fadd v0.4s, v0.4s, v13.4s
+	FMOVQ F0, (R9)
+	FMOVQ 16(R12), F9
+	FMOVQ 16(R8), F8
+	FMOVQ 16(R7), F7
+	FMOVQ 16(R6), F6
+	FMOVQ 16(R5), F5
+	FMOVQ 16(R4), F4
+	FMOVQ 16(R3), F3
+	FMOVQ 16(R2), F2
+	FMOVQ 16(R1), F1
+	WORD $0x4e27d500 // fadd v0.4s, v8.4s, v7.4s
+	WORD $0x4ea7d508 // fsub v8.4s, v8.4s, v7.4s
+	WORD $0x4e26d484 // fadd v4.4s, v4.4s, v6.4s
+	WORD $0x4e20d484 // fadd v4.4s, v4.4s, v0.4s
+	WORD $0x4e29d484 // fadd v4.4s, v4.4s, v9.4s
+	WORD $0x4e2cd484 // fadd v4.4s, v4.4s, v12.4s
+	FMOVQ F4, 16(R13)
+	WORD $0x4e28d463 // fadd v3.4s, v3.4s, v8.4s
+	WORD $0x4e30ccc3 // fmla v3.4s, v6.4s, v16.4s
+	WORD $0x4e2cd463 // fadd v3.4s, v3.4s, v12.4s
+	FMOVQ F3, 16(R11)
+	WORD $0x4e20d440 // fadd v0.4s, v2.4s, v0.4s
+	WORD $0x4e2fccc0 // fmla v0.4s, v6.4s, v15.4s
+	WORD $0x4e2cd400 // fadd v0.4s, v0.4s, v12.4s
+	FMOVQ F0, 16(R10)
+	WORD $0x4e25d420 // fadd v0.4s, v1.4s, v5.4s
+	WORD $0x4e28d400 // fadd v0.4s, v0.4s, v8.4s
+	WORD $0x4e2eccc0 // fmla v0.4s, v6.4s, v14.4s
+	WORD $0x4e2cd400 // fadd v0.4s, v0.4s, v12.4s
+	FMOVQ F0, 16(R9)
+	FMOVQ 32(R12), F9
+	FMOVQ 32(R8), F8
+	FMOVQ 32(R7), F7
+	FMOVQ 32(R6), F6
+	FMOVQ 32(R5), F5
+	FMOVQ 32(R4), F4
+	FMOVQ 32(R3), F3
+	FMOVQ 32(R2), F2
+	FMOVQ 32(R1), F1
+	WORD $0x4e27d500 // fadd v0.4s, v8.4s, v7.4s
+	WORD $0x4ea7d508 // fsub v8.4s, v8.4s, v7.4s
+	WORD $0x4e26d484 // fadd v4.4s, v4.4s, v6.4s
+	WORD $0x4e20d484 // fadd v4.4s, v4.4s, v0.4s
+	WORD $0x4e29d484 // fadd v4.4s, v4.4s, v9.4s
+	WORD $0x4e2bd484 // fadd v4.4s, v4.4s, v11.4s
+	FMOVQ F4, 32(R13)
+	WORD $0x4e28d463 // fadd v3.4s, v3.4s, v8.4s
+	WORD $0x4e30ccc3 // fmla v3.4s, v6.4s, v16.4s
+	WORD $0x4e2bd463 // fadd v3.4s, v3.4s, v11.4s
+	FMOVQ F3, 32(R11)
+	WORD $0x4e20d440 // fadd v0.4s, v2.4s, v0.4s
+	WORD $0x4e2fccc0 // fmla v0.4s, v6.4s, v15.4s
+	WORD $0x4e2bd400 // fadd v0.4s, v0.4s, v11.4s
+	FMOVQ F0, 32(R10)
+	WORD $0x4e25d420 // fadd v0.4s, v1.4s, v5.4s
+	WORD $0x4e28d400 // fadd v0.4s, v0.4s, v8.4s
+	WORD $0x4e2eccc0 // fmla v0.4s, v6.4s, v14.4s
+	WORD $0x4e2bd400 // fadd v0.4s, v0.4s, v11.4s
+	FMOVQ F0, 32(R9)
+	FMOVQ 48(R12), F9
+	FMOVQ 48(R8), F8
+	FMOVQ 48(R7), F7
+	FMOVQ 48(R6), F6
+	FMOVQ 48(R5), F5
+	FMOVQ 48(R4), F4
+	FMOVQ 48(R3), F3
+	FMOVQ 48(R2), F2
+	FMOVQ 48(R1), F1
+	WORD $0x4e27d500 // fadd v0.4s, v8.4s, v7.4s
+	WORD $0x4ea7d508 // fsub v8.4s, v8.4s, v7.4s
+	WORD $0x4e26d484 // fadd v4.4s, v4.4s, v6.4s
+	WORD $0x4e20d484 // fadd v4.4s, v4.4s, v0.4s
+	WORD $0x4e29d484 // fadd v4.4s, v4.4s, v9.4s
+	WORD $0x4e2ad484 // fadd v4.4s, v4.4s, v10.4s
+	FMOVQ F4, 48(R13)
+	WORD $0x4e28d463 // fadd v3.4s, v3.4s, v8.4s
+	WORD $0x4e30ccc3 // fmla v3.4s, v6.4s, v16.4s
+	WORD $0x4e2ad463 // fadd v3.4s, v3.4s, v10.4s
+	FMOVQ F3, 48(R11)
+	WORD $0x4e20d440 // fadd v0.4s, v2.4s, v0.4s
+	WORD $0x4e2fccc0 // fmla v0.4s, v6.4s, v15.4s
+	WORD $0x4e2ad400 // fadd v0.4s, v0.4s, v10.4s
+	FMOVQ F0, 48(R10)
+	WORD $0x4e25d420 // fadd v0.4s, v1.4s, v5.4s
+	WORD $0x4e28d400 // fadd v0.4s, v0.4s, v8.4s
+	WORD $0x4e2eccc0 // fmla v0.4s, v6.4s, v14.4s
+	WORD $0x4e2ad400 // fadd v0.4s, v0.4s, v10.4s
+	FMOVQ F0, 48(R9)
+	ADD R15, R13, R13
+	ADD R15, R11, R11
+	ADD R15, R10, R10
+	ADD R15, R9, R9
+	ADD R14, R12, R12
+	ADD R14, R8, R8
+	ADD R14, R7, R7
+	ADD R14, R6, R6
+	ADD R14, R5, R5
+	ADD R14, R4, R4
+	ADD R14, R3, R3
+	ADD R14, R2, R2
+	ADD R14, R1, R1
+	MOVD n+48(FP), R0
+	SUB $1, R0, R0
+	MOVD R0, n+48(FP)
+	CBNZ R0, vector
+	RET
+
+// func pastF4x3HalvingNEON(dst *float32, src *float32, dstStep int, srcStep int, dstNext int, srcNext int, n int, bias *float32, moments *float32)
+TEXT ·pastF4x3HalvingNEON(SB), NOSPLIT, $0-72
+	MOVD $constants<>(SB), R0
+	MOVD dstStep+16(FP), R2
+	LSL $2, R2, R2
+	MOVD srcStep+24(FP), R1
+	LSL $2, R1, R1
+	MOVD dstNext+32(FP), R19
+	LSL $2, R19, R19
+	MOVD srcNext+40(FP), R15
+	LSL $2, R15, R15
+	MOVD dst+0(FP), R14
+	MOVD src+8(FP), R13
+	ADD R2<<0, R14, R12
+	ADD R2<<0, R12, R11
+	ADD R2<<0, R11, R10
+	ADD R1<<0, R13, R9
+	ADD R1<<0, R9, R8
+	ADD R1<<0, R8, R7
+	ADD R1<<0, R7, R6
+	ADD R1<<0, R6, R5
+	ADD R1<<0, R5, R4
+	ADD R1<<0, R4, R3
+	ADD R1<<0, R3, R2
+	FLDPQ 96(R0), (F16, F15)
+	FMOVQ 144(R0), F14
+	MOVD bias+56(FP), R0
+	FLDPQ (R0), (F13, F12)
+	FLDPQ 32(R0), (F11, F10)
+	MOVD moments+64(FP), R1
+
+vector:
+	FMOVQ (R13), F1
+	FMOVQ (R9), F9
+	FMOVQ (R8), F3
+	FMOVQ (R7), F8
+	FMOVQ (R6), F7
+	FMOVQ (R5), F2
+	FMOVQ (R4), F0
+	FMOVQ (R3), F6
+	FMOVQ (R2), F5
+	WORD $0x4e23d524 // fadd v4.4s, v9.4s, v3.4s
+	WORD $0x4ea3d529 // fsub v9.4s, v9.4s, v3.4s
+	WORD $0x4e28d443 // fadd v3.4s, v2.4s, v8.4s
+	WORD $0x4e24d463 // fadd v3.4s, v3.4s, v4.4s
+	WORD $0x4e21d463 // fadd v3.4s, v3.4s, v1.4s
+	WORD $0x4e2dd463 // fadd v3.4s, v3.4s, v13.4s
+	FMOVQ F3, (R14)
+	FMOVQ (R1), F2
+	WORD $0x4ea2d463 // fsub v3.4s, v3.4s, v2.4s
+	WORD $0x6e23dc61 // fmul v1.4s, v3.4s, v3.4s
+	WORD $0x4e29d400 // fadd v0.4s, v0.4s, v9.4s
+	WORD $0x4e30cd00 // fmla v0.4s, v8.4s, v16.4s
+	WORD $0x4e2dd400 // fadd v0.4s, v0.4s, v13.4s
+	FMOVQ F0, (R12)
+	WORD $0x4ea2d400 // fsub v0.4s, v0.4s, v2.4s
+	WORD $0x4e20d463 // fadd v3.4s, v3.4s, v0.4s
+	WORD $0x4e20cc01 // fmla v1.4s, v0.4s, v0.4s
+	WORD $0x4e24d4c0 // fadd v0.4s, v6.4s, v4.4s
+	WORD $0x4e2fcd00 // fmla v0.4s, v8.4s, v15.4s
+	WORD $0x4e2dd400 // fadd v0.4s, v0.4s, v13.4s
+	FMOVQ F0, (R11)
+	WORD $0x4ea2d400 // fsub v0.4s, v0.4s, v2.4s
+	WORD $0x4e20d463 // fadd v3.4s, v3.4s, v0.4s
+	WORD $0x4e20cc01 // fmla v1.4s, v0.4s, v0.4s
+	WORD $0x4e27d4a0 // fadd v0.4s, v5.4s, v7.4s
+	WORD $0x4e29d400 // fadd v0.4s, v0.4s, v9.4s
+	WORD $0x4e2ecd00 // fmla v0.4s, v8.4s, v14.4s
+	WORD $0x4e2dd400 // fadd v0.4s, v0.4s, v13.4s
+	FMOVQ F0, (R10)
+	WORD $0x4ea2d400 // fsub v0.4s, v0.4s, v2.4s
+	WORD $0x4e20d463 // fadd v3.4s, v3.4s, v0.4s
+	WORD $0x4e20cc01 // fmla v1.4s, v0.4s, v0.4s
+	FMOVQ 64(R1), F0
+	WORD $0x4e20d463 // fadd v3.4s, v3.4s, v0.4s
+	FMOVQ F3, 64(R1)
+	FMOVQ 128(R1), F0
+	WORD $0x4e20d421 // fadd v1.4s, v1.4s, v0.4s
+	FMOVQ F1, 128(R1)
+	FMOVQ 16(R13), F1
+	FMOVQ 16(R9), F9
+	FMOVQ 16(R8), F3
+	FMOVQ 16(R7), F8
+	FMOVQ 16(R6), F7
+	FMOVQ 16(R5), F2
+	FMOVQ 16(R4), F0
+	FMOVQ 16(R3), F6
+	FMOVQ 16(R2), F5
+	WORD $0x4e23d524 // fadd v4.4s, v9.4s, v3.4s
+	WORD $0x4ea3d529 // fsub v9.4s, v9.4s, v3.4s
+	WORD $0x4e28d443 // fadd v3.4s, v2.4s, v8.4s
+	WORD $0x4e24d463 // fadd v3.4s, v3.4s, v4.4s
+	WORD $0x4e21d463 // fadd v3.4s, v3.4s, v1.4s
+	WORD $0x4e2cd463 // fadd v3.4s, v3.4s, v12.4s
+	FMOVQ F3, 16(R14)
+	FMOVQ 16(R1), F2
+	WORD $0x4ea2d463 // fsub v3.4s, v3.4s, v2.4s
+	WORD $0x6e23dc61 // fmul v1.4s, v3.4s, v3.4s
+	WORD $0x4e29d400 // fadd v0.4s, v0.4s, v9.4s
+	WORD $0x4e30cd00 // fmla v0.4s, v8.4s, v16.4s
+	WORD $0x4e2cd400 // fadd v0.4s, v0.4s, v12.4s
+	FMOVQ F0, 16(R12)
+	WORD $0x4ea2d400 // fsub v0.4s, v0.4s, v2.4s
+	WORD $0x4e20d463 // fadd v3.4s, v3.4s, v0.4s
+	WORD $0x4e20cc01 // fmla v1.4s, v0.4s, v0.4s
+	WORD $0x4e24d4c0 // fadd v0.4s, v6.4s, v4.4s
+	WORD $0x4e2fcd00 // fmla v0.4s, v8.4s, v15.4s
+	WORD $0x4e2cd400 // fadd v0.4s, v0.4s, v12.4s
+	FMOVQ F0, 16(R11)
+	WORD $0x4ea2d400 // fsub v0.4s, v0.4s, v2.4s
+	WORD $0x4e20d463 // fadd v3.4s, v3.4s, v0.4s
+	WORD $0x4e20cc01 // fmla v1.4s, v0.4s, v0.4s
+	WORD $0x4e27d4a0 // fadd v0.4s, v5.4s, v7.4s
+	WORD $0x4e29d400 // fadd v0.4s, v0.4s, v9.4s
+	WORD $0x4e2ecd00 // fmla v0.4s, v8.4s, v14.4s
+	WORD $0x4e2cd400 // fadd v0.4s, v0.4s, v12.4s
+	FMOVQ F0, 16(R10)
+	WORD $0x4ea2d400 // fsub v0.4s, v0.4s, v2.4s
+	WORD $0x4e20d463 // fadd v3.4s, v3.4s, v0.4s
+	WORD $0x4e20cc01 // fmla v1.4s, v0.4s, v0.4s
+	FMOVQ 80(R1), F0
+	WORD $0x4e20d463 // fadd v3.4s, v3.4s, v0.4s
+	FMOVQ F3, 80(R1)
+	FMOVQ 144(R1), F0
+	WORD $0x4e20d421 // fadd v1.4s, v1.4s, v0.4s
+	FMOVQ F1, 144(R1)
+	FMOVQ 32(R13), F1
+	FMOVQ 32(R9), F9
+	FMOVQ 32(R8), F3
+	FMOVQ 32(R7), F8
+	FMOVQ 32(R6), F7
+	FMOVQ 32(R5), F2
+	FMOVQ 32(R4), F0
+	FMOVQ 32(R3), F6
+	FMOVQ 32(R2), F5
+	WORD $0x4e23d524 // fadd v4.4s, v9.4s, v3.4s
+	WORD $0x4ea3d529 // fsub v9.4s, v9.4s, v3.4s
+	WORD $0x4e28d443 // fadd v3.4s, v2.4s, v8.4s
+	WORD $0x4e24d463 // fadd v3.4s, v3.4s, v4.4s
+	WORD $0x4e21d463 // fadd v3.4s, v3.4s, v1.4s
+	WORD $0x4e2bd463 // fadd v3.4s, v3.4s, v11.4s
+	FMOVQ F3, 32(R14)
+	FMOVQ 32(R1), F2
+	WORD $0x4ea2d463 // fsub v3.4s, v3.4s, v2.4s
+	WORD $0x6e23dc61 // fmul v1.4s, v3.4s, v3.4s
+	WORD $0x4e29d400 // fadd v0.4s, v0.4s, v9.4s
+	WORD $0x4e30cd00 // fmla v0.4s, v8.4s, v16.4s
+	WORD $0x4e2bd400 // fadd v0.4s, v0.4s, v11.4s
+	FMOVQ F0, 32(R12)
+	WORD $0x4ea2d400 // fsub v0.4s, v0.4s, v2.4s
+	WORD $0x4e20d463 // fadd v3.4s, v3.4s, v0.4s
+	WORD $0x4e20cc01 // fmla v1.4s, v0.4s, v0.4s
+	WORD $0x4e24d4c0 // fadd v0.4s, v6.4s, v4.4s
+	WORD $0x4e2fcd00 // fmla v0.4s, v8.4s, v15.4s
+	WORD $0x4e2bd400 // fadd v0.4s, v0.4s, v11.4s
+	FMOVQ F0, 32(R11)
+	WORD $0x4ea2d400 // fsub v0.4s, v0.4s, v2.4s
+	WORD $0x4e20d463 // fadd v3.4s, v3.4s, v0.4s
+	WORD $0x4e20cc01 // fmla v1.4s, v0.4s, v0.4s
+	WORD $0x4e27d4a0 // fadd v0.4s, v5.4s, v7.4s
+	WORD $0x4e29d400 // fadd v0.4s, v0.4s, v9.4s
+	WORD $0x4e2ecd00 // fmla v0.4s, v8.4s, v14.4s
+	WORD $0x4e2bd400 // fadd v0.4s, v0.4s, v11.4s
+	FMOVQ F0, 32(R10)
+	WORD $0x4ea2d400 // fsub v0.4s, v0.4s, v2.4s
+	WORD $0x4e20d463 // fadd v3.4s, v3.4s, v0.4s
+	WORD $0x4e20cc01 // fmla v1.4s, v0.4s, v0.4s
+	FMOVQ 96(R1), F0
+	WORD $0x4e20d463 // fadd v3.4s, v3.4s, v0.4s
+	FMOVQ F3, 96(R1)
+	FMOVQ 160(R1), F0
+	WORD $0x4e20d421 // fadd v1.4s, v1.4s, v0.4s
+	FMOVQ F1, 160(R1)
+	FMOVQ 48(R13), F1
+	FMOVQ 48(R9), F9
+	FMOVQ 48(R8), F3
+	FMOVQ 48(R7), F8
+	FMOVQ 48(R6), F7
+	FMOVQ 48(R5), F2
+	FMOVQ 48(R4), F0
+	FMOVQ 48(R3), F6
+	FMOVQ 48(R2), F5
+	WORD $0x4e23d524 // fadd v4.4s, v9.4s, v3.4s
+	WORD $0x4ea3d529 // fsub v9.4s, v9.4s, v3.4s
+	WORD $0x4e28d443 // fadd v3.4s, v2.4s, v8.4s
+	WORD $0x4e24d463 // fadd v3.4s, v3.4s, v4.4s
+	WORD $0x4e21d463 // fadd v3.4s, v3.4s, v1.4s
+	WORD $0x4e2ad463 // fadd v3.4s, v3.4s, v10.4s
+	FMOVQ F3, 48(R14)
+	FMOVQ 48(R1), F2
+	WORD $0x4ea2d463 // fsub v3.4s, v3.4s, v2.4s
+	WORD $0x6e23dc61 // fmul v1.4s, v3.4s, v3.4s
+	WORD $0x4e29d400 // fadd v0.4s, v0.4s, v9.4s
+	WORD $0x4e30cd00 // fmla v0.4s, v8.4s, v16.4s
+	WORD $0x4e2ad400 // fadd v0.4s, v0.4s, v10.4s
+	FMOVQ F0, 48(R12)
+	WORD $0x4ea2d400 // fsub v0.4s, v0.4s, v2.4s
+	WORD $0x4e20d463 // fadd v3.4s, v3.4s, v0.4s
+	WORD $0x4e20cc01 // fmla v1.4s, v0.4s, v0.4s
+	WORD $0x4e24d4c0 // fadd v0.4s, v6.4s, v4.4s
+	WORD $0x4e2fcd00 // fmla v0.4s, v8.4s, v15.4s
+	WORD $0x4e2ad400 // fadd v0.4s, v0.4s, v10.4s
+	FMOVQ F0, 48(R11)
+	WORD $0x4ea2d400 // fsub v0.4s, v0.4s, v2.4s
+	WORD $0x4e20d463 // fadd v3.4s, v3.4s, v0.4s
+	WORD $0x4e20cc01 // fmla v1.4s, v0.4s, v0.4s
+	WORD $0x4e27d4a0 // fadd v0.4s, v5.4s, v7.4s
+	WORD $0x4e29d400 // fadd v0.4s, v0.4s, v9.4s
+	WORD $0x4e2ecd00 // fmla v0.4s, v8.4s, v14.4s
+	WORD $0x4e2ad400 // fadd v0.4s, v0.4s, v10.4s
+	FMOVQ F0, 48(R10)
+	WORD $0x4ea2d400 // fsub v0.4s, v0.4s, v2.4s
+	WORD $0x4e20d463 // fadd v3.4s, v3.4s, v0.4s
+	WORD $0x4e20cc01 // fmla v1.4s, v0.4s, v0.4s
+	FMOVQ 112(R1), F0
+	WORD $0x4e20d463 // fadd v3.4s, v3.4s, v0.4s
+	FMOVQ F3, 112(R1)
+	FMOVQ 176(R1), F0
+	WORD $0x4e20d421 // fadd v1.4s, v1.4s, v0.4s
+	FMOVQ F1, 176(R1)
+	ADD R19, R14, R14
+	ADD R19, R12, R12
+	ADD R19, R11, R11
+	ADD R19, R10, R10
+	ADD R15, R13, R13
+	ADD R15, R9, R9
+	ADD R15, R8, R8
+	ADD R15, R7, R7
+	ADD R15, R6, R6
+	ADD R15, R5, R5
+	ADD R15, R4, R4
+	ADD R15, R3, R3
+	ADD R15, R2, R2
+	MOVD n+48(FP), R0
+	SUB $1, R0, R0
+	MOVD R0, n+48(FP)
+	CBNZ R0, vector
+	RET

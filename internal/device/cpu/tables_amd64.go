@@ -116,6 +116,12 @@ func avx512Kernels() *kernels {
 			output:     outputF3x3AVX512,
 			past:       pastF3x3AVX512,
 		},
+		{Outputs: 4, Taps: 3, Halving: true}: {
+			data:    dataF4x3HalvingAVX512,
+			weights: weightsF4x3HalvingAVX512,
+			output:  outputF4x3HalvingAVX512,
+			past:    pastF4x3HalvingAVX512,
+		},
 	}
 	return ks
 }
@@ -195,6 +201,12 @@ func avx2Kernels() *kernels {
 			weightGrad: weightGradF3x3AVX2,
 			output:     outputF3x3AVX2,
 			past:       pastF3x3AVX2,
+		},
+		{Outputs: 4, Taps: 3, Halving: true}: {
+			data:    dataF4x3HalvingAVX2,
+			weights: weightsF4x3HalvingAVX2,
+			output:  outputF4x3HalvingAVX2,
+			past:    pastF4x3HalvingAVX2,
 		},
 	}
 	return ks

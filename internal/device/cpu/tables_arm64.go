@@ -80,6 +80,12 @@ func neonKernels() *kernels {
 			output:     outputF3x3NEON,
 			past:       pastF3x3NEON,
 		},
+		{Outputs: 4, Taps: 3, Halving: true}: {
+			data:    dataF4x3HalvingNEON,
+			weights: weightsF4x3HalvingNEON,
+			output:  outputF4x3HalvingNEON,
+			past:    pastF4x3HalvingNEON,
+		},
 	}
 	return ks
 }

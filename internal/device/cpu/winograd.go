@@ -161,9 +161,11 @@ type operand struct {
 	l layout
 	f transformFunc
 
-	blocks  int    // of channels, transformed together
-	inputs  int    // of a tile along y and x: the columns of f's matrix
-	inputsZ int    // along z
+	blocks  int // of channels, transformed together
+	inputs  int // of a tile along y and x: the columns of f's matrix
+	step    int // of them to the next tile
+	inputsZ int // along z
+	stepZ   int
 	lead    [3]int // padding before the first voxel
 	rows    int    // of voxels, of a block's layer
 	columns int    // of voxels
@@ -179,13 +181,13 @@ type operand struct {
 	depth, plane int
 }
 
-func newOperand(t *tiling, l layout, f transformFunc, blocks, inputs int, lead [3]int) *operand {
-	o := &operand{t: t, l: l, f: f, blocks: blocks, inputs: inputs, inputsZ: inputs, lead: lead}
+func newOperand(t *tiling, l layout, f transformFunc, blocks, inputs, step int, lead [3]int) *operand {
+	o := &operand{t: t, l: l, f: f, blocks: blocks, inputs: inputs, step: step, inputsZ: inputs, stepZ: step,
+		lead: lead}
 	if t.flat {
-		o.inputsZ = 1
+		o.inputsZ, o.stepZ = 1, 1
 	}
-	o.rows = t.rows*t.m + inputs - t.m
-	o.columns = t.columns*t.m + inputs - t.m
+	o.rows, o.columns = o.extent(t.rows), o.extent(t.columns)
 	o.depth = blocks * block
 	o.rowStep = oddLines(blocks * o.columns * block)
 	o.zPlane = oddLines(t.layers * o.rows * o.rowStep)
@@ -198,6 +200,9 @@ func newOperand(t *tiling, l layout, f transformFunc, blocks, inputs int, lead [
 	return o
 }
 
+// extent is the voxels of so many tiles in a row.
+func (o *operand) extent(tiles int) int { return tiles*o.step + o.inputs - o.step }
+
 // row is the offset of a row of voxels that is transformed along z, in a point.
 func (o *operand) row(channels, layer, row int) int {
 	return (layer*o.rows+row)*o.rowStep + channels*o.columns*block
@@ -206,10 +211,10 @@ func (o *operand) row(channels, layer, row int) int {
 // slide moves the rows of voxels that a block of a strip has in common with the next one to where
 // that has them, and returns how many there are.
 func (o *operand) slide(work []float32) int {
-	shared := o.inputs - o.t.m
+	shared := o.inputs - o.step
 	for p := range o.t.pz {
 		plane := work[p*o.zPlane:]
-		copy(plane[:shared*o.rowStep], plane[o.row(0, 0, o.t.rows*o.t.m):])
+		copy(plane[:shared*o.rowStep], plane[o.row(0, 0, o.t.rows*o.step):])
 	}
 	return shared
 }
@@ -218,18 +223,18 @@ func (o *operand) slide(work []float32) int {
 // So many rows of voxels have been transformed before, see slide.
 func (o *operand) transformZ(work, src []float32, b tileBlock, channels, before int) {
 	t := o.t
-	first := b.column*t.m - o.lead[2]
+	first := b.column*o.step - o.lead[2]
 	left := max(0, -first)
 	first += left
-	rowSize, planeSize := (b.columns*t.m+o.inputs-t.m)*block, o.l.size[1]*o.l.size[2]*block
+	rowSize, planeSize := o.extent(b.columns)*block, o.l.size[1]*o.l.size[2]*block
 	width := max(0, min(o.l.size[2]-first, rowSize/block-left))
 	for cb := range o.blocks {
 		for l := range b.layers {
-			n, z := (b.layer+l)/t.tiles[0], (b.layer+l)%t.tiles[0]*t.mz-o.lead[0]
+			n, z := (b.layer+l)/t.tiles[0], (b.layer+l)%t.tiles[0]*o.stepZ-o.lead[0]
 			image := src[o.l.plane(n, channels+cb):][:o.l.voxels*block]
-			for row := before; row < b.rows*t.m+o.inputs-t.m; row++ {
+			for row := before; row < o.extent(b.rows); row++ {
 				dst := work[o.row(cb, l, row):]
-				y := b.row*t.m - o.lead[1] + row
+				y := b.row*o.step - o.lead[1] + row
 				if y < 0 || y >= o.l.size[1] {
 					for p := range t.pz {
 						clear(dst[p*o.zPlane:][:rowSize])
@@ -273,17 +278,17 @@ func (o *operand) transformYX(points, work []float32, z int, b tileBlock) {
 	for cb := range o.blocks {
 		for l := range b.layers {
 			for row := range b.rows {
-				src := work[z*o.zPlane+o.row(cb, l, row*t.m):]
+				src := work[z*o.zPlane+o.row(cb, l, row*o.step):]
 				ys := work[o.yAt:]
 				o.f(&ys[0], &src[0], o.yPlane, o.rowStep, block, block, o.columns)
 				to := points[(l*b.rows+row)*t.tiles[2]*o.depth+cb*block:]
 				if t.tiles[2] >= t.points {
 					for y := range t.points {
-						o.f(&to[y*t.points*o.plane], &ys[y*o.yPlane], o.plane, block, o.depth, t.m*block, t.tiles[2])
+						o.f(&to[y*t.points*o.plane], &ys[y*o.yPlane], o.plane, block, o.depth, o.step*block, t.tiles[2])
 					}
 				} else {
 					for x := range t.tiles[2] {
-						o.f(&to[x*o.depth], &ys[x*t.m*block], o.plane, block, t.points*o.plane, o.yPlane, t.points)
+						o.f(&to[x*o.depth], &ys[x*o.step*block], o.plane, block, t.points*o.plane, o.yPlane, t.points)
 					}
 				}
 			}
@@ -298,9 +303,9 @@ func (o *operand) transformY(ys, work []float32, z int, b tileBlock) {
 	for cb := range o.blocks {
 		for l := range b.layers {
 			for row := range b.rows {
-				src := work[z*o.zPlane+o.row(cb, l, row*t.m):]
+				src := work[z*o.zPlane+o.row(cb, l, row*o.step):]
 				to := &ys[((cb*t.layers+l)*t.rows+row)*o.columns*block]
-				o.f(to, &src[0], o.ysPlane, o.rowStep, block, block, b.columns*t.m+o.inputs-t.m)
+				o.f(to, &src[0], o.ysPlane, o.rowStep, block, block, o.extent(b.columns))
 			}
 		}
 	}
@@ -313,7 +318,7 @@ func (o *operand) transformX(points, ys []float32, y int, b tileBlock) {
 		for l := range b.layers {
 			for row := range b.rows {
 				src := ys[y*o.ysPlane+((cb*t.layers+l)*t.rows+row)*o.columns*block:]
-				o.f(&points[(l*b.rows+row)*b.columns*o.depth+cb*block], &src[0], o.plane, block, o.depth, t.m*block,
+				o.f(&points[(l*b.rows+row)*b.columns*o.depth+cb*block], &src[0], o.plane, block, o.depth, o.step*block,
 					b.columns)
 			}
 		}

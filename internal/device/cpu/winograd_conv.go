@@ -5,9 +5,9 @@ import (
 	"github.com/voxsaw/voxsaw/internal/device/cpu/toomcook"
 )
 
-// winograd is a convolution of stride 1, or the data gradient of one: a convolution with flipped
-// weights, input and output channels exchanged. The weights are transformed first, then blocks of
-// tiles are worked on one by one. See winograd.go.
+// winograd is a convolution of stride 1 or 2, or the data gradient of one of stride 1: a
+// convolution with flipped weights, input and output channels exchanged. The weights are
+// transformed first, then blocks of tiles are worked on one by one. See winograd.go.
 type winograd struct {
 	cpu     *CPU
 	t       tiling
@@ -49,14 +49,14 @@ func newWinogradGeometry(s device.ConvSpec, transposed bool) winogradGeometry {
 func newWinograd(c *CPU, s device.ConvSpec, transposed bool, tile toomcook.Tile) *winograd {
 	k := &winograd{cpu: c, bias: s.Bias}
 	f, g := c.kernels.winograd[tile], newWinogradGeometry(s, transposed)
-	want := blockTiles(g.in.blocks, g.out.blocks)
+	want := blockTiles(tile, g.in.blocks, g.out.blocks)
 	k.t = newTiling(tile, isFlat(s), s.N, g.out.size, want, 2*c.opt.Threads)
 	t := &k.t
 	t.cutRows(want)
 	if !t.flat {
 		t.makeStrips(c.opt.Threads)
 	}
-	k.in = newOperand(t, g.in, f.data, g.in.blocks, t.points, g.pad)
+	k.in = newOperand(t, g.in, f.data, g.in.blocks, t.points, t.tile.Step(), g.pad)
 	k.out = newResult(t, g.out, f.output, g.out.blocks)
 	k.passing = passing{lanes: lanesOf(c.kernels.name)}
 	k.weights = newPointWeights(t, c.kernels, g.weights, transposed)
@@ -80,9 +80,10 @@ func newWinograd(c *CPU, s device.ConvSpec, transposed bool, tile toomcook.Tile)
 
 // blockTiles is how many tiles a block should have. With few channels the points of 24 tiles stay
 // in a second-level cache; with more it counts that the weights, which each block reads from a more
-// distant cache, are read for as many tiles as possible.
-func blockTiles(inBlocks, outBlocks int) int {
-	if n := inBlocks + outBlocks; n > 5 {
+// distant cache, are read for as many tiles as possible. With a stride of 2 a tile has eight times
+// as many inputs.
+func blockTiles(tile toomcook.Tile, inBlocks, outBlocks int) int {
+	if n := inBlocks + outBlocks; n > 5 && !tile.Halving {
 		return min(108, 12*n)
 	}
 	return 24
@@ -143,7 +144,7 @@ func (k *winograd) block(work []float32, b tileBlock, before int) {
 		in.transformY(inY, work, z, b)
 		for y := range t.points {
 			in.transformX(inPoints, inY, y, b)
-			k.multiply(outPoints, inPoints, z*t.points+y, b)
+			k.multiply(outPoints, inPoints, z, y, b)
 			out.transformX(outY, outPoints, y, b)
 		}
 		if !t.flat {
@@ -158,14 +159,13 @@ func (k *winograd) block(work []float32, b tileBlock, before int) {
 }
 
 // multiply multiplies the points along x of one point in z and y.
-func (k *winograd) multiply(outPoints, inPoints []float32, zy int, b tileBlock) {
-	t, in, out := &k.t, k.in, k.out
-	each := repeats{t.points, in.plane, k.weights.plane, out.plane}
+func (k *winograd) multiply(outPoints, inPoints []float32, z, y int, b tileBlock) {
+	in, out, w := k.in, k.out, k.weights
+	weights := k.scratch[(ofPoint(z, w.pz)*w.points+ofPoint(y, w.points))*w.points*w.plane:]
 	for g := 0; 2*g < out.blocks; g++ {
-		vectors := k.weights.vectors(2 * g)
-		by := product{rows: b.tiles, vectors: vectors, k: k.weights.in, as: in.depth, bs: vectors * block, bv: block,
+		vectors := w.vectors(2 * g)
+		by := product{rows: b.tiles, vectors: vectors, k: w.in, as: in.depth, bs: vectors * block, bv: block,
 			cs: out.depth, cv: block}
-		k.cpu.kernels.pointsProduct(&by, each, inPoints, k.scratch[zy*t.points*k.weights.plane+k.weights.columns(g):],
-			outPoints[2*g*block:], oneTerm)
+		w.multiply(&by, inPoints, weights[w.columns(g):], outPoints[2*g*block:], in.plane, w.plane, out.plane, oneTerm)
 	}
 }

@@ -85,7 +85,7 @@ func newWinogradFew(c *CPU, s device.ConvSpec, transposed bool, tile toomcook.Ti
 	k.t = newTiling(tile, isFlat(s), s.N, g.out.size, 1<<30, 1)
 	t := &k.t
 	k.in = newAllPoints(tile, isFlat(s), s.N, g.out.size, c.opt.Threads,
-		func(t *tiling) *operand { return newOperand(t, g.in, f.data, 1, t.points, g.pad) })
+		func(t *tiling) *operand { return newOperand(t, g.in, f.data, 1, t.points, t.tile.Step(), g.pad) })
 	if g.out.blocks < 4*c.opt.Threads {
 		k.width = 1
 	}
@@ -112,7 +112,7 @@ func newWinogradFew(c *CPU, s device.ConvSpec, transposed bool, tile toomcook.Ti
 	}
 	k.ysAt = k.zsAt + zs*k.width*k.weights.tile()
 	k.pointsAt = k.ysAt + max(k.chunk*k.width*k.weights.ys, k.weights.stage)
-	k.productsAt = k.pointsAt + t.points*k.plane
+	k.productsAt = k.pointsAt + k.weights.points*k.plane
 	k.work = aligned(max(k.productsAt+products*k.out.plane, k.in.o.size))
 	k.in.at = 0
 	k.biasAt = k.in.size()
@@ -194,11 +194,12 @@ func (k *winogradFew) do(worker, item int) {
 // multiply transforms the weights of one point in z and a chunk of input channels along y and x,
 // and adds their products.
 func (k *winogradFew) multiply(work, zs, products []float32, z, ib, chunk, vectors int) {
-	t, ks, step, tiles := &k.t, k.cpu.kernels, k.width*block, k.t.all().tiles
+	t, step, tiles := &k.t, k.width*block, k.t.all().tiles
 	ys, points := work[k.ysAt:k.pointsAt], work[k.pointsAt:k.productsAt]
 	for i := range chunk {
 		for v := range vectors {
-			k.weights.transformY(ys[(i*k.width+v)*k.weights.ys:], zs[(i*k.width+v)*k.weights.tile():], z, ib+i)
+			k.weights.transformY(ys[(i*k.width+v)*k.weights.ys:], zs[(i*k.width+v)*k.weights.tile():],
+				ofPoint(z, k.weights.pz), ib+i)
 		}
 	}
 	whole := chunk
@@ -206,9 +207,8 @@ func (k *winogradFew) multiply(work, zs, products []float32, z, ib, chunk, vecto
 		whole--
 	}
 	by := product{rows: tiles, vectors: vectors, as: block, bs: step, bv: block, cs: k.out.depth, cv: block}
-	each := repeats{t.points, k.in.plane, k.plane, k.out.plane}
 	for y := range t.points {
-		for i := range chunk {
+		for i := 0; i < chunk && y < k.weights.points; i++ { // those after them have the last one's
 			for v := range vectors {
 				k.weights.transformX(points[i*block*step+v*block:], ys[(i*k.width+v)*k.weights.ys:], k.plane, step, y,
 					ib+i)
@@ -217,12 +217,12 @@ func (k *winogradFew) multiply(work, zs, products []float32, z, ib, chunk, vecto
 		x, c := k.scratch[k.in.offset(ib, (z*t.points+y)*t.points):], products[y*t.points*k.out.plane:]
 		if whole > 0 {
 			by.k, by.add = block, ib > 0
-			ks.pointsProduct(&by, each, x, points, c, k.terms[whole-1])
+			k.weights.multiply(&by, x, points, c, k.in.plane, k.plane, k.out.plane, k.terms[whole-1])
 		}
 		if whole < chunk {
 			x = x[whole*k.in.points()*k.in.plane:]
 			by.k, by.add = k.weights.in%block, ib+whole > 0
-			ks.pointsProduct(&by, each, x, points[whole*block*step:], c, oneTerm)
+			k.weights.multiply(&by, x, points[whole*block*step:], c, k.in.plane, k.plane, k.out.plane, oneTerm)
 		}
 	}
 }
@@ -248,9 +248,9 @@ func newWinogradFewGradient(c *CPU, s device.ConvSpec, tile toomcook.Tile) *wino
 	k.t = newTiling(tile, isFlat(s), s.N, g.out.size, 1<<30, 1)
 	t := &k.t
 	k.in = newAllPoints(tile, isFlat(s), s.N, g.out.size, c.opt.Threads,
-		func(t *tiling) *operand { return newOperand(t, g.in, f.data, 1, t.points, g.pad) })
+		func(t *tiling) *operand { return newOperand(t, g.in, f.data, 1, t.points, t.tile.Step(), g.pad) })
 	k.out = newAllPoints(tile, isFlat(s), s.N, g.out.size, c.opt.Threads,
-		func(t *tiling) *operand { return newOperand(t, g.out, f.grad, 1, t.m, [3]int{}) })
+		func(t *tiling) *operand { return newOperand(t, g.out, f.grad, 1, t.m, t.m, [3]int{}) })
 	k.weights = newPointWeights(t, c.kernels, k.w, false)
 	k.plane = oddLines(block * 2 * block)
 	k.pointsAt = 2 * k.weights.tile()

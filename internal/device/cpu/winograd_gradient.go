@@ -41,10 +41,11 @@ func newWinogradGradient(c *CPU, s device.ConvSpec, tile toomcook.Tile) *winogra
 	f := c.kernels.winograd[tile]
 	k := &winogradGradient{gradientSink: gradientSink{w: weightsOfGroup(s)}, cpu: c}
 	in, out := inputsOf(s), outputsOf(s)
-	k.t = newTiling(tile, isFlat(s), s.N, out.size, max(sumTiles, blockTiles(in.blocks, out.blocks)), 2*c.opt.Threads)
+	want := max(sumTiles, blockTiles(tile, in.blocks, out.blocks))
+	k.t = newTiling(tile, isFlat(s), s.N, out.size, want, 2*c.opt.Threads)
 	t := &k.t
-	k.in = newOperand(t, in, f.data, in.blocks, t.points, s.Pad)
-	k.out = newOperand(t, out, f.grad, out.blocks, t.m, [3]int{})
+	k.in = newOperand(t, in, f.data, in.blocks, t.points, t.tile.Step(), s.Pad)
+	k.out = newOperand(t, out, f.grad, out.blocks, t.m, t.m, [3]int{})
 	k.weights = newPointWeights(t, c.kernels, k.w, false)
 	k.slabs = min(max(min(maxSlabs, slabElements/k.weights.size), c.opt.Threads), t.blocks)
 	if k.slabs > c.opt.Threads {

@@ -13,18 +13,26 @@ import (
 
 // winogradMakers make Winograd kernels whatever the cost model says.
 func winogradMakers(c *CPU, tile toomcook.Tile) makers {
-	return makers{
-		conv:       func(s device.ConvSpec) (device.Kernel, error) { return newWinograd(c, s, false, tile), nil },
-		transposed: func(s device.ConvSpec) (device.Kernel, error) { return newWinograd(c, s, true, tile), nil },
-		weights:    func(s device.ConvSpec) (device.Kernel, error) { return newWinogradGradient(c, s, tile), nil },
+	m := c.makers()
+	m.conv = func(s device.ConvSpec) (device.Kernel, error) { return newWinograd(c, s, false, tile), nil }
+	if !tile.Halving {
+		m.transposed = func(s device.ConvSpec) (device.Kernel, error) { return newWinograd(c, s, true, tile), nil }
+		m.weights = func(s device.ConvSpec) (device.Kernel, error) { return newWinogradGradient(c, s, tile), nil }
 	}
+	return m
 }
 
 // The points 2 and 1/2 raise rounding errors by their fourth powers along three axes; measured
 // errors are a third of these.
 var winogradTolerance = map[toomcook.Tile]float64{{Outputs: 4, Taps: 5}: 3e-5, {Outputs: 3, Taps: 5}: 2e-5,
 	{Outputs: 2, Taps: 5}: 1.5e-5, {Outputs: 6, Taps: 3}: 3e-5,
-	{Outputs: 4, Taps: 3}: 1.5e-5, {Outputs: 2, Taps: 3}: 3e-6, {Outputs: 3, Taps: 3}: 1e-5}
+	{Outputs: 4, Taps: 3}: 1.5e-5, {Outputs: 2, Taps: 3}: 3e-6, {Outputs: 3, Taps: 3}: 1e-5,
+	{Outputs: 4, Taps: 3, Halving: true}: 1.5e-5}
+
+// has says whether a tile is for a convolution.
+func has(tile toomcook.Tile, s device.ConvSpec) bool {
+	return s.Kernel[1] == tile.Taps && s.Stride[1] == tile.Step()/tile.Outputs
+}
 
 var winogradCases = []device.ConvSpec{
 	cube(1, 16, 16, 8, 5, 1, 2),
@@ -59,6 +67,15 @@ var winogradCases = []device.ConvSpec{
 		Pad: [3]int{0, 1, 0}},
 	{N: 1, In: 16, Out: 16, Size: [3]int{4, 3, 137}, Kernel: [3]int{5, 5, 5}, Stride: [3]int{1, 1, 1},
 		Pad: [3]int{2, 2, 4}},
+	// of stride 2
+	cube(1, 16, 32, 16, 3, 2, 1),
+	cube(2, 33, 20, 7, 3, 2, 1),
+	{N: 1, In: 17, Out: 40, Size: [3]int{8, 33, 12}, Kernel: [3]int{3, 3, 3}, Stride: [3]int{2, 2, 2},
+		Pad: [3]int{0, 2, 1}},
+	{N: 1, In: 16, Out: 16, Size: [3]int{5, 9, 419}, Kernel: [3]int{3, 3, 3}, Stride: [3]int{2, 2, 2},
+		Pad: [3]int{1, 1, 1}},
+	{N: 2, In: 32, Out: 48, Size: [3]int{3, 21, 18}, Kernel: [3]int{1, 3, 3}, Stride: [3]int{1, 2, 2},
+		Pad: [3]int{0, 1, 1}},
 }
 
 // flat is a convolution of photographs.
@@ -68,20 +85,22 @@ func flat(n, in, out, height, width, kernel, pad int) device.ConvSpec {
 }
 
 func fewMakers(c *CPU, tile toomcook.Tile) makers {
-	return makers{
-		conv:       func(s device.ConvSpec) (device.Kernel, error) { return newWinogradFew(c, s, false, tile), nil },
-		transposed: func(s device.ConvSpec) (device.Kernel, error) { return newWinogradFew(c, s, true, tile), nil },
-		weights:    func(s device.ConvSpec) (device.Kernel, error) { return newWinogradFewGradient(c, s, tile), nil },
+	m := c.makers()
+	m.conv = func(s device.ConvSpec) (device.Kernel, error) { return newWinogradFew(c, s, false, tile), nil }
+	if !tile.Halving {
+		m.transposed = func(s device.ConvSpec) (device.Kernel, error) { return newWinogradFew(c, s, true, tile), nil }
+		m.weights = func(s device.ConvSpec) (device.Kernel, error) { return newWinogradFewGradient(c, s, tile), nil }
 	}
+	return m
 }
 
 func TestWinograd(t *testing.T) {
 	for _, ks := range availableKernels() {
 		for _, tile := range winogradTiles {
-			t.Run(fmt.Sprintf("%s F(%d,%d)", ks.name, tile.Outputs, tile.Taps), func(t *testing.T) {
+			t.Run(fmt.Sprint(ks.name, " ", tile), func(t *testing.T) {
 				c := newTestCPU(t, Options{Threads: 2}, ks)
 				for _, s := range winogradCases {
-					if s.Kernel[1] == tile.Taps {
+					if has(tile, s) {
 						checkConv(t, c, winogradMakers(c, tile), s, winogradTolerance[tile])
 						checkConv(t, c, fewMakers(c, tile), s, winogradTolerance[tile])
 					}

@@ -36,24 +36,26 @@ type pastFunc func(dst, src *float32, dstStep, srcStep, dstNext, srcNext, n int,
 // transforms are the five matrices of one Winograd tile, see package toomcook.
 type transforms struct {
 	data       transformFunc // BT: inputs -> points
-	grad       transformFunc // A: output gradients -> points
+	grad       transformFunc // A: output gradients -> points; nil with a stride of 2
 	weights    transformFunc // G: weights -> points
-	weightGrad transformFunc // GT: points -> weight gradients
+	weightGrad transformFunc // GT: points -> weight gradients; nil with a stride of 2
 	output     outputFunc    // AT: points -> outputs
 	past       pastFunc      // AT, too
 }
 
 // winogradTiles are the tiles that there are kernels for.
 var winogradTiles = []toomcook.Tile{{Outputs: 4, Taps: 5}, {Outputs: 3, Taps: 5}, {Outputs: 2, Taps: 5},
-	{Outputs: 6, Taps: 3}, {Outputs: 4, Taps: 3}, {Outputs: 2, Taps: 3}, {Outputs: 3, Taps: 3}}
+	{Outputs: 6, Taps: 3}, {Outputs: 4, Taps: 3}, {Outputs: 2, Taps: 3}, {Outputs: 3, Taps: 3},
+	{Outputs: 4, Taps: 3, Halving: true}}
 
-func genericTransforms(m toomcook.Matrices) *transforms {
-	return &transforms{
-		data: genericTransform(m.BT), grad: genericTransform(m.A), weights: genericTransform(m.G),
-		weightGrad: genericTransform(m.GT),
-		output:     genericOutput(m.AT),
-		past:       genericPast(m.AT),
+func genericTransforms(t toomcook.Tile) *transforms {
+	m := toomcook.New(t)
+	f := &transforms{data: genericTransform(m.BT), weights: genericTransform(m.G), output: genericOutput(m.AT),
+		past: genericPast(m.AT)}
+	if !t.Halving {
+		f.grad, f.weightGrad = genericTransform(m.A), genericTransform(m.GT)
 	}
+	return f
 }
 
 func genericTransform(m toomcook.Matrix) transformFunc {
@@ -90,7 +92,7 @@ func genericOutput(m toomcook.Matrix) outputFunc {
 	}
 	return func(dst, src *float32, dstStep, srcStep, dstNext, srcNext, n int, bias *float32) {
 		for i := range n {
-			var x [8][block]float32
+			var x [9][block]float32
 			for q := range coefficients[0] {
 				x[q] = *vector(src, i*srcNext+q*srcStep)
 			}

@@ -9,6 +9,8 @@ type pointWeights struct {
 	f            *transforms
 	exchanged    bool // the operand is the weights from out to in: they are turned round
 	side         int  // taps along y and x
+	points       int  // along y and x, which have weights of their own
+	pz           int  // along z
 	plane        int  // from one point to the next
 	size         int  // elements of all points
 	ys           int  // elements of the points in y of one point in z, for a pair of blocks
@@ -18,10 +20,10 @@ type pointWeights struct {
 
 func newPointWeights(t *tiling, ks *kernels, l weightLayout, exchanged bool) *pointWeights {
 	w := &pointWeights{weightLayout: l, tiling: t, kernels: ks, f: ks.winograd[t.tile], exchanged: exchanged,
-		side: t.tile.Taps}
+		side: t.tile.Taps, points: t.tile.Weights(), pz: min(t.pz, t.tile.Weights())}
 	w.plane = oddLines(w.in * w.outBlocks() * block)
-	w.size = w.plane * t.pz * t.points * t.points
-	w.ys = block * block * t.points * w.side
+	w.size = w.plane * w.pz * w.points * w.points
+	w.ys = block * block * w.points * w.side
 	w.stage = w.ys
 	if exchanged {
 		w.stage = max(w.ys, w.taps*block*block)
@@ -38,21 +40,34 @@ func (w *pointWeights) point(inBlock, outBlock int) int {
 	return (outBlock&^1)*block*w.in + inBlock*block*w.vectors(outBlock)*block + outBlock&1*block
 }
 
+// ofPoint is the point whose weights a point has, along an axis with so many of them.
+func ofPoint(point, own int) int { return min(point, own-1) }
+
+// multiply multiplies the points along x of one point in z and y. The weights lie at their points
+// along x, so far apart.
+func (w *pointWeights) multiply(by *product, a, b, c []float32, aPlane, bPlane, cPlane int, terms []term) {
+	each := repeats{w.points, aPlane, bPlane, cPlane}
+	w.kernels.pointsProduct(by, each, a, b, c, terms)
+	if more := w.tiling.points - w.points; more > 0 {
+		w.kernels.pointsProduct(by, repeats{more, aPlane, 0, cPlane}, a[w.points*aPlane:], b[(w.points-1)*bPlane:],
+			c[w.points*cPlane:], terms)
+	}
+}
+
 // columns is the offset of a group's weights in a point.
 func (w *pointWeights) columns(g int) int { return 2 * g * block * w.in }
 
 // tile is the number of elements of a pair of channel blocks with its taps transformed along z: [z
 // point][y tap][x tap][input channel][16].
-func (w *pointWeights) tile() int { return w.tiling.pz * w.side * w.side * block * block }
+func (w *pointWeights) tile() int { return w.pz * w.side * w.side * block * block }
 
 // transform makes the points of one pair of channel blocks from the weights.
 func (w *pointWeights) transform(dst, weights, work []float32, item int) {
 	ib, ob := item/w.outBlocks(), item%w.outBlocks()
-	points := w.tiling.points
 	zs, work := work[:w.tile()], work[w.tile():]
 	w.transformZ(zs, weights, work, ib, ob)
-	for z := range w.tiling.pz {
-		w.transformYX(dst[z*points*points*w.plane+w.point(ib, ob):], zs, work, w.plane, w.vectors(ob)*block, z, ib)
+	for z := range w.pz {
+		w.transformYX(dst[z*w.points*w.points*w.plane+w.point(ib, ob):], zs, work, w.plane, w.vectors(ob)*block, z, ib)
 	}
 }
 
@@ -83,8 +98,8 @@ func (w *pointWeights) transformZ(zs, weights, work []float32, ib, ob int) {
 // distances from point to point and from input channel to input channel.
 func (w *pointWeights) transformYX(dst, zs, work []float32, plane, step, z, ib int) {
 	w.transformY(work, zs, z, ib)
-	for y := range w.tiling.points {
-		w.transformX(dst[y*w.tiling.points*plane:], work, plane, step, y, ib)
+	for y := range w.points {
+		w.transformX(dst[y*w.points*plane:], work, plane, step, y, ib)
 	}
 }
 
@@ -103,20 +118,19 @@ func (w *pointWeights) transformX(dst, ys []float32, plane, step, y, ib int) {
 // gradient makes the gradients of one pair of channel blocks from those of the points.
 func (w *pointWeights) gradient(to *gradientSink, src, work []float32, item int) {
 	ib, ob := item/w.outBlocks(), item%w.outBlocks()
-	points := w.tiling.points
 	zs, work := work[:w.tile()], work[w.tile():]
-	for z := range w.tiling.pz {
-		w.gradientXY(zs, src[z*points*points*w.plane+w.point(ib, ob):], work, w.plane, w.vectors(ob)*block, z, ib)
+	for z := range w.pz {
+		w.gradientXY(zs, src[z*w.points*w.points*w.plane+w.point(ib, ob):], work, w.plane, w.vectors(ob)*block, z, ib)
 	}
 	w.gradientZ(to, zs, ib, ob)
 }
 
 // gradientXY transforms the points of one point in z back along x and y, into a tile.
 func (w *pointWeights) gradientXY(zs, src, work []float32, plane, step, z, ib int) {
-	in, r, points := w.inputs(ib), w.side, w.tiling.points
+	in, r := w.inputs(ib), w.side
 	tap := in * block
-	for y := range points {
-		w.f.weightGrad(&work[y*r*tap], &src[y*points*plane], tap, plane, block, step, in)
+	for y := range w.points {
+		w.f.weightGrad(&work[y*r*tap], &src[y*w.points*plane], tap, plane, block, step, in)
 	}
 	w.f.weightGrad(&zs[z*r*r*tap], &work[0], r*tap, r*tap, block, block, r*in)
 }

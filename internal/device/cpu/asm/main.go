@@ -40,14 +40,22 @@ func main() {
 		fmt.Fprintf(&b, "\tks.peak, ks.peakSums = %s, %d\n", peak(s), peakSums(s))
 		b.WriteString("\tks.winograd = map[toomcook.Tile]*transforms{\n")
 		for _, t := range []toomcook.Tile{{Outputs: 4, Taps: 5}, {Outputs: 3, Taps: 5}, {Outputs: 2, Taps: 5},
-			{Outputs: 6, Taps: 3}, {Outputs: 4, Taps: 3}, {Outputs: 2, Taps: 3}, {Outputs: 3, Taps: 3}} {
+			{Outputs: 6, Taps: 3}, {Outputs: 4, Taps: 3}, {Outputs: 2, Taps: 3}, {Outputs: 3, Taps: 3},
+			{Outputs: 4, Taps: 3, Halving: true}} {
 			m := toomcook.New(t)
-			name := fmt.Sprintf("F%dx%d", t.Outputs, t.Taps)
-			fmt.Fprintf(&b, "\t\t{Outputs: %d, Taps: %d}: {\n", t.Outputs, t.Taps)
+			name, halving := fmt.Sprintf("F%dx%d", t.Outputs, t.Taps), ""
+			if t.Halving {
+				name, halving = name+"Halving", ", Halving: true"
+			}
+			fmt.Fprintf(&b, "\t\t{Outputs: %d, Taps: %d%s}: {\n", t.Outputs, t.Taps, halving)
 			fmt.Fprintf(&b, "\t\t\tdata: %s,\n", transform(s, "data"+name, m.BT, plain))
-			fmt.Fprintf(&b, "\t\t\tgrad: %s,\n", transform(s, "grad"+name, m.A, plain))
+			if !t.Halving { // which has no gradients
+				fmt.Fprintf(&b, "\t\t\tgrad: %s,\n", transform(s, "grad"+name, m.A, plain))
+			}
 			fmt.Fprintf(&b, "\t\t\tweights: %s,\n", transform(s, "weights"+name, m.G, plain))
-			fmt.Fprintf(&b, "\t\t\tweightGrad: %s,\n", transform(s, "weightGrad"+name, m.GT, plain))
+			if !t.Halving {
+				fmt.Fprintf(&b, "\t\t\tweightGrad: %s,\n", transform(s, "weightGrad"+name, m.GT, plain))
+			}
 			fmt.Fprintf(&b, "\t\t\toutput: %s,\n", transform(s, "output"+name, m.AT, output))
 			fmt.Fprintf(&b, "\t\t\tpast: %s,\n\t\t},\n", transform(s, "past"+name, m.AT, past))
 		}

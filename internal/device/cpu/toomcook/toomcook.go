@@ -8,17 +8,56 @@
 //
 //	dw = GT ((BT x) * (A dy))
 //
+// A correlation of stride 2 is the sum of two of stride 1: of the first, third, ... tap with every
+// other input, and of the second, fourth, ... with those between.
+//
 // Start at [New]. Package cpu computes with these matrices, its assembly generator writes them out
 // as instructions.
 package toomcook
 
-import "math/big"
+import (
+	"fmt"
+	"math/big"
+)
 
 // A Tile is F(m, r) along one axis.
-type Tile struct{ Outputs, Taps int }
+type Tile struct {
+	Outputs, Taps int
+	Halving       bool // of stride 2
+}
 
-// Points is the number of multiplications, m+r-1, which is also the number of inputs.
-func (t Tile) Points() int { return t.Outputs + t.Taps - 1 }
+// Points is the number of multiplications, m+r-1 (2m+r-2 with stride 2), which is also the number
+// of inputs.
+func (t Tile) Points() int {
+	if t.Halving {
+		return 2*t.Outputs + t.Taps - 2
+	}
+	return t.Outputs + t.Taps - 1
+}
+
+// Step is how many inputs the next tile begins after this one.
+func (t Tile) Step() int {
+	if t.Halving {
+		return 2 * t.Outputs
+	}
+	return t.Outputs
+}
+
+// Weights is how many of the points have weights of their own. Those after them have the last
+// one's.
+func (t Tile) Weights() int {
+	if t.Halving && t.Taps/2 == 1 {
+		return t.Points() - t.Outputs + 1
+	}
+	return t.Points()
+}
+
+func (t Tile) String() string {
+	if t.Halving {
+		return fmt.Sprintf("F(%d,%d)/2", t.Outputs, t.Taps)
+	}
+	return fmt.Sprintf("F(%d,%d)", t.Outputs, t.Taps)
+}
 
 // A Matrix is a list of rows.
 type Matrix [][]*big.Rat
@@ -26,7 +65,7 @@ type Matrix [][]*big.Rat
 // Matrices of one tile.
 type Matrices struct {
 	BT Matrix // (points, points): inputs -> points
-	G  Matrix // (points, taps): weights -> points
+	G  Matrix // (points that have weights of their own, taps): weights -> points
 	AT Matrix // (outputs, points): points -> outputs
 	A  Matrix // (points, outputs): output gradients -> points
 	GT Matrix // (taps, points): points -> weight gradients
@@ -40,6 +79,9 @@ var finite = []*big.Rat{big.NewRat(0, 1), big.NewRat(1, 1), big.NewRat(-1, 1), b
 //
 //	AT[i][j] = p[j]^i    G[j][k] = p[j]^k / prod over l != j of (p[j] - p[l])    BT[j] = coefficients of prod over l != j of (x - p[l])
 func New(t Tile) Matrices {
+	if t.Halving {
+		return halving(t)
+	}
 	points := t.Points()
 	p := finite[:points-1]
 	at, g, bt := zeros(t.Outputs, points), zeros(points, t.Taps), zeros(points, points)
@@ -66,6 +108,45 @@ func New(t Tile) Matrices {
 	g[points-1][t.Taps-1].SetInt64(1)
 	copyPolynomial(bt[points-1], p, -1)
 	return Matrices{BT: bt, G: g, AT: at, A: transpose(at), GT: transpose(g)}
+}
+
+// halving makes the matrices of a stride of 2: first the points of the first, third, ... tap, then
+// those of the others. Where these are one tap, they are the inputs themselves.
+func halving(t Tile) Matrices {
+	at, g, bt := zeros(t.Outputs, t.Points()), zeros(t.Points(), t.Taps), zeros(t.Points(), t.Points())
+	first := 0 // point
+	for parity := range 2 {
+		part := Tile{Outputs: t.Outputs, Taps: (t.Taps + 1 - parity) / 2}
+		m := Matrices{BT: unit(t.Outputs), AT: unit(t.Outputs), G: zeros(t.Outputs, 1)}
+		for _, row := range m.G {
+			row[0].SetInt64(1)
+		}
+		if part.Taps > 1 {
+			m = New(part)
+		}
+		for p := range part.Points() {
+			for q, c := range m.BT[p] {
+				bt[first+p][2*q+parity] = c
+			}
+			for k, c := range m.G[p] {
+				g[first+p][2*k+parity] = c
+			}
+			for i := range m.AT {
+				at[i][first+p] = m.AT[i][p]
+			}
+		}
+		first += part.Points()
+	}
+	g = g[:t.Weights()]
+	return Matrices{BT: bt, G: g, AT: at, A: transpose(at), GT: transpose(g)}
+}
+
+func unit(n int) Matrix {
+	m := zeros(n, n)
+	for i := range m {
+		m[i][i].SetInt64(1)
+	}
+	return m
 }
 
 // copyPolynomial sets row to the coefficients of the product of (x - p[l]), l != without, lowest

@@ -32,18 +32,33 @@ func product(a, b []*big.Rat) []*big.Rat {
 	return a
 }
 
+// shared sums up what belongs to the same weight.
+func shared(points []*big.Rat, weights int) []*big.Rat {
+	for _, p := range points[weights:] {
+		points[weights-1].Add(points[weights-1], p)
+	}
+	return points[:weights]
+}
+
 // In rational arithmetic the algorithm is exact.
 func TestExact(t *testing.T) {
 	r := rand.New(rand.NewPCG(1, 2))
-	for _, tile := range []Tile{{4, 5}, {2, 5}, {4, 3}, {2, 3}, {6, 3}} {
+	for _, tile := range []Tile{{Outputs: 4, Taps: 5}, {Outputs: 2, Taps: 5}, {Outputs: 4, Taps: 3},
+		{Outputs: 2, Taps: 3}, {Outputs: 6, Taps: 3}, {Outputs: 4, Taps: 3, Halving: true},
+		{Outputs: 2, Taps: 5, Halving: true}} {
 		m := New(tile)
 		x, w, dy := integers(r, tile.Points()), integers(r, tile.Taps), integers(r, tile.Outputs)
-		y := m.AT.times(product(m.G.times(w), m.BT.times(x)))
-		dw := m.GT.times(product(m.BT.times(x), m.A.times(dy)))
+		points := m.BT.times(x)
+		gw := m.G.times(w)
+		for len(gw) < len(points) {
+			gw = append(gw, new(big.Rat).Set(gw[len(gw)-1]))
+		}
+		y := m.AT.times(product(gw, points))
+		dw := m.GT.times(shared(product(m.BT.times(x), m.A.times(dy)), tile.Weights()))
 		for i := range y {
 			want := new(big.Rat)
 			for k := range w {
-				want.Add(want, new(big.Rat).Mul(w[k], x[i+k]))
+				want.Add(want, new(big.Rat).Mul(w[k], x[i*tile.Step()/tile.Outputs+k]))
 			}
 			if y[i].Cmp(want) != 0 {
 				t.Errorf("F%v: output %d is %v, want %v", tile, i, y[i], want)
@@ -52,7 +67,7 @@ func TestExact(t *testing.T) {
 		for k := range dw {
 			want := new(big.Rat)
 			for i := range dy {
-				want.Add(want, new(big.Rat).Mul(dy[i], x[i+k]))
+				want.Add(want, new(big.Rat).Mul(dy[i], x[i*tile.Step()/tile.Outputs+k]))
 			}
 			if dw[k].Cmp(want) != 0 {
 				t.Errorf("F%v: weight gradient %d is %v, want %v", tile, k, dw[k], want)
