@@ -13,17 +13,20 @@ Scans are those of voxsaw demo --quick, plans those that nnU-Net makes for them,
 - to nnunet-pretrained: nnU-Net's network has every tensor of the checkpoint's encoder by every name, nnU-Net trains from it, and
   torch.load reads it with weights_only.
 
-- voxsaw export: nnU-Net verifies the folder, its voxels and labels are those of the scans, and regions keep their order.
+- voxsaw export: nnU-Net verifies the folder, its voxels and labels are those of the scans, and regions keep their order; so of
+  DICOM series, with label maps, SEG objects and contours, and of two channels with an ignore label. Folds divide no patient.
 
 NEWER is a checkout of nnU-Net that has nnUNetv2_train_pretrained: its trainer loads the same file, too.
 """
 import glob
 import json
 import os
+import re
 import shutil
 import subprocess
 import sys
 
+golden = os.path.abspath(os.path.join(os.path.dirname(__file__), "..", "testdata", "nnunet"))
 voxsaw, work = os.path.abspath(sys.argv[1]), os.path.abspath(sys.argv[2])
 newer = os.path.abspath(sys.argv[3]) if len(sys.argv) > 3 else None
 os.makedirs(work, exist_ok=True)
@@ -36,6 +39,7 @@ os.environ["nnUNet_compile"] = "f"
 
 import nibabel  # noqa: E402
 import numpy as np  # noqa: E402
+import SimpleITK as sitk  # noqa: E402
 import torch  # noqa: E402
 from nnunetv2.run.load_pretrained_weights import load_pretrained_weights  # noqa: E402
 from nnunetv2.run.run_training import maybe_load_checkpoint  # noqa: E402
@@ -49,7 +53,7 @@ SET, CONFIGURATION, failed = "Dataset901_Demo", "3d_fullres", []
 
 def run(*command):
     print("+", *(os.path.basename(str(c)) for c in command), flush=True)
-    done = subprocess.run([str(c) for c in command], stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True)
+    done = subprocess.run([str(c) for c in command], stdout=subprocess.PIPE, stderr=subprocess.STDOUT, encoding="utf-8")
     if done.returncode:
         sys.exit(done.stdout[-4000:])
     return done.stdout
@@ -93,16 +97,96 @@ theirs("nnUNetv2_plan_and_preprocess", "-d", "901", "-c", CONFIGURATION, "-np", 
 theirs("nnUNetv2_plan_experiment", "-d", "901", "-pl", "nnUNetPlannerResEncM")
 
 
-# the same data set by voxsaw export
-exported = "nnUNet_raw/Dataset902_Exported"
-run(voxsaw, "export", "demo/scans", "--out", exported, "--names", "keep")
-verified = theirs("nnUNetv2_extract_fingerprint", "-d", "902", "--verify_dataset_integrity", "-np", "1")
-check("verify_dataset_integrity Done" in verified and "Warning" not in verified and "ERROR" not in verified, "export: nnU-Net verifies the data set")
+# the same data set by voxsaw export; whether nnU-Net finds nothing wrong with it
+def exported(number, name, *arguments):
+    out = f"nnUNet_raw/Dataset{number}_{name}"
+    run(voxsaw, "export", *arguments, "--out", out)
+    said = theirs("nnUNetv2_extract_fingerprint", "-d", number, "--verify_dataset_integrity", "-np", "1")
+    check("verify_dataset_integrity Done" in said and not re.search("(warning|error):", said, re.I), f"export: nnU-Net verifies {name}")
+    return out
+
+
+def equal(one, two, what):
+    """The same voxels at the same places, along whatever axes."""
+    one, two = (nibabel.as_closest_canonical(nibabel.load(p)) for p in (one, two))
+    check(np.array_equal(one.get_fdata(), two.get_fdata()) and np.allclose(one.affine, two.affine, atol=1e-3), f"export: {what} is what it was")
+
+
+whole = exported(902, "Exported", "demo/scans", "--names", "keep")
 for path in labels:
     case = os.path.basename(path)[: -len(".nii.gz")]
-    for one, two in ((path, f"{exported}/labelsTr/{case}.nii.gz"), (path.replace("labelsTr", "imagesTr"), f"{exported}/imagesTr/{case}_0000.nii.gz")):
-        one, two = nibabel.load(one), nibabel.load(two)
-        check(np.array_equal(one.get_fdata(), two.get_fdata()) and np.allclose(one.affine, two.affine, atol=1e-4), f"export: {case} is what it was")
+    equal(path, f"{whole}/labelsTr/{case}.nii.gz", f"{case}, its labels")
+    equal(path.replace("labelsTr", "imagesTr"), f"{whole}/imagesTr/{case}_0000.nii.gz", case)
+
+
+# DICOM series, oblique, the first two of one patient: with label maps of other axes beside them, with SEG objects and with contours
+def series(image, folder, patient, uid):
+    os.makedirs(folder)
+    d, writer = image.GetDirection(), sitk.ImageFileWriter()
+    writer.KeepOriginalImageUIDOn()
+    for k in range(image.GetDepth()):
+        one = image[:, :, k]
+        for tag, value in {"0008|0060": "CT", "0010|0020": patient, "0020|000d": f"{uid}.1", "0020|000e": f"{uid}.2", "0020|0052": f"{uid}.3",
+                           "0008|0018": f"{uid}.4.{k + 1}", "0020|0013": k + 1, "0028|1052": 0, "0028|1053": 1,
+                           "0020|0032": "\\".join(f"{x:.9g}" for x in image.TransformIndexToPhysicalPoint((0, 0, k))),
+                           "0020|0037": "\\".join(f"{d[n]:.9g}" for n in (0, 3, 6, 1, 4, 7))}.items():
+            one.SetMetaData(tag, str(value))
+        writer.SetFileName(f"{folder}/{k:03}.dcm")
+        writer.Execute(one)
+
+
+fresh("dicom", "turned", "drawn", "dicom-seg", "rtstruct")
+for folder in ("dicom/labelsTr", "turned"):
+    os.makedirs(folder)
+tilt = sitk.Euler3DTransform()
+tilt.SetRotation(0.2, 0, 0.1)
+tilt = np.array(tilt.GetMatrix()).reshape(3, 3)
+for n, path in enumerate(labels[:4]):
+    case = os.path.basename(path)[: -len(".nii.gz")]
+    scan, drawn = sitk.ReadImage(path.replace("labelsTr", "imagesTr"), sitk.sitkInt16), sitk.ReadImage(path)
+    for image in (scan, drawn):
+        image.SetDirection((tilt @ np.array(image.GetDirection()).reshape(3, 3)).ravel())
+    series(sitk.DICOMOrient(scan, "LPS"), f"dicom/imagesTr/{case}", f"P{max(n, 1)}", f"2.25.9{n}")
+    sitk.WriteImage(sitk.DICOMOrient(drawn, "RAI"), f"dicom/labelsTr/{case}.nii.gz")
+    sitk.WriteImage(scan, f"turned/{case}.nii.gz")
+slices = exported(903, "Series", "dicom", "--names", "keep")
+for path in sorted(glob.glob("dicom/labelsTr/*.nii.gz")):
+    case = os.path.basename(path)[: -len(".nii.gz")]
+    equal(path, f"{slices}/labelsTr/{case}.nii.gz", f"{case} of DICOM, its labels")
+    equal(f"turned/{case}.nii.gz", f"{slices}/imagesTr/{case}_0000.nii.gz", f"{case} of DICOM")
+pair = {os.path.basename(path)[: -len(".nii.gz")] for path in labels[:2]}
+folds = json.load(open(slices + "/splits_final.json"))
+check(len(folds) == 3 and all(len(pair & set(f["val"])) != 1 for f in folds), "export: no fold divides the patient of two scans")
+run(voxsaw, "predict", "dicom/imagesTr", "--checkpoint", golden + "/flat", "--folds", "0", "--mirror", "none", "--out", "drawn")
+for number, form in ((904, "dicom-seg"), (905, "rtstruct")):
+    fresh("with")
+    shutil.copytree("dicom/imagesTr", "with")
+    run(voxsaw, "predict", "dicom/imagesTr", "--checkpoint", golden + "/flat", "--folds", "0", "--mirror", "none", "--format", form, "--out", form)
+    for path in glob.glob(form + "/*.dcm"):
+        shutil.copy(path, f"with/{os.path.basename(path)[: -len('.dcm')]}/labels.dcm")
+    out = exported(number, form.replace("-", ""), "with", "--labels-predicted", "--names", "keep")
+    for path in sorted(glob.glob("drawn/*.nii.gz")):
+        equal(path, f"{out}/labelsTr/{os.path.basename(path)}", f"{os.path.basename(path)} by {form}")
+
+# two channels, and an ignore label
+fresh("two")
+os.makedirs("two/imagesTr")
+shutil.copytree("demo/scans/labelsTr", "two/labelsTr")
+for path in labels:
+    case = os.path.basename(path)[: -len(".nii.gz")]
+    image = nibabel.load(path.replace("labelsTr", "imagesTr"))
+    nibabel.save(image, f"two/imagesTr/{case}_0000.nii.gz")
+    other = (2000 - np.asarray(image.dataobj)).astype(np.int16)
+    nibabel.save(nibabel.Nifti1Image(other, image.affine), f"two/imagesTr/{case}_0001.nii.gz")
+with open("two/dataset.json", "w") as f:
+    json.dump({"channel_names": {"0": "T1", "1": "T2"}, "labels": {"ignore" if n == "2" else name: int(n) for n, name in names.items()},
+               "numTraining": len(labels), "file_ending": ".nii.gz"}, f)
+two = exported(906, "Channels", "two", "--channels", "T1,T2", "--names", "keep")
+about = json.load(open(two + "/dataset.json"))
+check(about["channel_names"] == {"0": "T1", "1": "T2"} and LabelManager(about["labels"], None).ignore_label == len(names) - 1,
+      f"export: two channels, the last label is ignored: {about}")
+for path in sorted(glob.glob("two/imagesTr/*.nii.gz")):
+    equal(path, f"{two}/imagesTr/{os.path.basename(path)}", f"{os.path.basename(path)} of two channels")
 
 # regions in the order of --regions: nnU-Net writes a smaller one over the one around it
 fresh("regions")
