@@ -23,9 +23,10 @@ const turnedAxes = "RAS"
 // turnOf is that of a scan.
 func (p *Plan) turnOf(v *volume.Volume) (turn, error) {
 	t, err := p.turn(v.Grid)
-	if v.Pixdim != [3]float64{} {
+	// where nibabel turns axes, it writes pixdim anew, from the affine
+	if v.Pixdim != [3]float64{} && t.grid == v.Grid {
 		for a := range t.spacing {
-			t.spacing[a] = float64(float32(v.Pixdim[t.from[2-a]]))
+			t.spacing[a] = float64(float32(v.Pixdim[2-a]))
 		}
 	}
 	return t, err
