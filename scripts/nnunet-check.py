@@ -308,10 +308,10 @@ for plans, title in (("nnUNetPlans", "plain"), ("nnUNetResEncUNetMPlans", "resid
     run(voxsaw, "finetune", "--data", f"prepared_{title}", "--plans", at, "--steps", "500", "--foreground", "1", "--hold-out", "0", "--out", f"run_{title}")
     predicted(title, f"run_{title}", plans)
     crop = "x".join(map(str, text["configurations"][CONFIGURATION]["patch_size"][::-1]))
-    for task in ("genesis", "jigsaw"):
+    for task in ("mae", "jigsaw"):
         pre = f"pre_{title}_{task}"
         fresh(pre)
-        more = ["--crop", crop] if task == "genesis" else []
+        more = ["--crop", crop] if task == "mae" else []
         run(voxsaw, "pretrain", "--data", f"prepared_{title}", "--network", at, "--task", task, *more, "--steps", "3", "--out", pre)
         path = pretrained(pre, pre, text["configurations"][CONFIGURATION])
         trained(pre, path, text)
