@@ -55,15 +55,58 @@ func KeepLargestTogether(labels []uint16, shape [3]int, together []uint16) {
 
 // CountComponents counts the connected components of each class that has voxels.
 func CountComponents(classes []uint16, shape [3]int) map[uint16]int {
-	f := findRuns(classes, shape, nil)
-	f.joinAll(shape)
 	n := map[uint16]int{}
-	for i, r := range f.runs {
-		if f.parent[i] == int32(i) {
-			n[classes[r.start]]++
+	growing(classes, shape, func(run) {}, func(class uint16, more int, _ uint32) { n[class] += more })
+	return n
+}
+
+// growing goes through a volume plane by plane and remembers the runs of two planes, however many
+// the volume has. found has each run in order. grown has each component that has so many voxels by
+// now, and how many more components its class has by that: one, or, where two have met, one less.
+func growing(classes []uint16, shape [3]int, found func(run), grown func(class uint16, more int, voxels uint32)) {
+	f := &forest{classes: classes, width: uint32(shape[0]), lines: make([]int, 2*shape[1]+1)}
+	var size, ofLast []uint32 // at roots
+	var last, moved []int32
+	f.united = func(root, other int32) {
+		size[root] += size[other]
+		grown(classes[f.runs[root].start], -1, size[root])
+	}
+	rows, plane := shape[1], shape[0]*shape[1]
+	for k := range shape[2] {
+		// the runs of the plane before come first, each with a root among them
+		first := f.lines[rows]
+		last, ofLast, moved = last[:0], ofLast[:0], moved[:0]
+		for range f.runs {
+			moved = append(moved, -1)
+		}
+		for i := range f.runs[first:] {
+			root := find(f.parent, int32(first+i))
+			if moved[root] < 0 {
+				moved[root] = int32(i)
+			}
+			last, ofLast = append(last, moved[root]), append(ofLast, size[root])
+		}
+		f.parent, last, size, ofLast = last, f.parent, ofLast, size
+		f.runs = f.runs[:copy(f.runs, f.runs[first:])]
+		for j := range rows {
+			f.lines[j] = f.lines[rows+j] - first
+		}
+		f.lines = f.lines[:rows]
+		eachRun(classes[k*plane:(k+1)*plane], shape[0], nil, func(r run) {
+			r.start += uint32(k * plane)
+			f.parent, size, f.runs = append(f.parent, int32(len(f.runs))), append(size, r.length), append(f.runs, r)
+			found(r)
+			grown(classes[r.start], 1, r.length)
+		}, func() { f.lines = append(f.lines, len(f.runs)) })
+		f.lines = append(f.lines, len(f.runs))
+		for j := range rows {
+			for _, other := range [4][2]int{{j - 1, rows}, {j - 1, 0}, {j, 0}, {j + 1, 0}} {
+				if n := other[0] + other[1]; other[0] >= 0 && other[0] < rows {
+					f.join(f.lines[rows+j], f.lines[rows+j+1], f.lines[n], f.lines[n+1])
+				}
+			}
 		}
 	}
-	return n
 }
 
 // sizes are the voxels of each component, at its root.
@@ -86,6 +129,7 @@ type forest struct {
 	runs    []run
 	lines   []int // those of line n are runs[lines[n]:lines[n+1]]
 	parent  []int32
+	united  func(root, other int32) // is told of roots that have been joined; nil: nobody is
 }
 
 // findRuns lists the runs of the classes that are wanted, in order, each a root.
@@ -145,7 +189,11 @@ func (f *forest) join(a0, a1, b0, b1 int) {
 		for b := b0; b < b1 && f.runs[b].start%f.width <= from+x.length; b++ {
 			if class == f.classes[f.runs[b].start] {
 				p, q := find(f.parent, int32(a)), find(f.parent, int32(b))
-				f.parent[max(p, q)] = min(p, q)
+				p, q = min(p, q), max(p, q)
+				f.parent[q] = p
+				if p != q && f.united != nil {
+					f.united(p, q)
+				}
 			}
 		}
 	}

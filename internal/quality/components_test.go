@@ -2,6 +2,7 @@ package quality
 
 import (
 	"encoding/json"
+	"maps"
 	"math/rand/v2"
 	"os"
 	"runtime"
@@ -59,6 +60,52 @@ func TestComponentsOfNoiseTakeLittleMemory(t *testing.T) {
 	KeepLargest(noise, [3]int{side, side, side}, nil)
 	runtime.ReadMemStats(&after)
 	if took := float64(after.TotalAlloc-before.TotalAlloc) / float64(len(noise)); took > 11 {
+		t.Errorf("%.1f bytes a voxel", took)
+	}
+}
+
+// Components that are told plane by plane are those of all runs together, in memory of two planes.
+func TestComponentsOfManyPlanes(t *testing.T) {
+	r := rand.New(rand.NewPCG(2, 2))
+	for _, share := range []int{2, 4, 9} { // of voxels with a label
+		shape := [3]int{9 + share, 7, 60}
+		labels := make([]uint16, shape[0]*shape[1]*shape[2])
+		for n := range labels {
+			labels[n] = uint16(max(0, r.IntN(4*share)-4*share+4))
+		}
+		f := findRuns(labels, shape, nil)
+		f.joinAll(shape)
+		want, largest := map[uint16]int{}, map[uint16]uint32{}
+		for i, voxels := range f.sizes() {
+			if label := labels[f.runs[i].start]; f.parent[i] == int32(i) {
+				want[label]++
+				largest[label] = max(largest[label], voxels)
+			}
+		}
+		got, most, start := map[uint16]int{}, map[uint16]uint32{}, -1
+		growing(labels, shape, func(r run) {
+			if int(r.start) <= start {
+				t.Errorf("a run at %d after one at %d", r.start, start)
+			}
+			start = int(r.start)
+		}, func(label uint16, more int, voxels uint32) {
+			got[label] += more
+			most[label] = max(most[label], voxels)
+		})
+		if !maps.Equal(got, want) || !maps.Equal(most, largest) || !maps.Equal(CountComponents(labels, shape), want) {
+			t.Errorf("share %d: %v of %v voxels, want %v of %v", share, got, most, want, largest)
+		}
+	}
+	const side = 48
+	noise := make([]uint16, side*side*side*4)
+	for n := range noise {
+		noise[n] = uint16(r.IntN(4))
+	}
+	var before, after runtime.MemStats
+	runtime.ReadMemStats(&before)
+	CountComponents(noise, [3]int{side, side, side * 4})
+	runtime.ReadMemStats(&after)
+	if took := float64(after.TotalAlloc-before.TotalAlloc) / float64(len(noise)); took > 1.5 {
 		t.Errorf("%.1f bytes a voxel", took)
 	}
 }

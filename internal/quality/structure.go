@@ -68,8 +68,6 @@ const edges = "LRPAIS"
 
 // Measure measures the labels that have voxels, in ascending order.
 func Measure(l *volume.LabelMap) []Structure {
-	f := findRuns(l.Labels, l.Shape, nil)
-	f.joinAll(l.Shape)
 	type sums struct {
 		Structure
 		low, high [3]int
@@ -77,9 +75,8 @@ func Measure(l *volume.LabelMap) []Structure {
 		largest   uint32
 	}
 	all := map[uint16]*sums{}
-	size := make([]uint32, len(f.runs))
 	width, plane := l.Shape[0], l.Shape[0]*l.Shape[1]
-	for n, r := range f.runs {
+	growing(l.Labels, l.Shape, func(r run) {
 		label := l.Labels[r.start]
 		s := all[label]
 		if s == nil {
@@ -94,16 +91,11 @@ func Measure(l *volume.LabelMap) []Structure {
 			s.sum[a] += float64(r.length) * float64(at[a]+end[a]) / 2
 		}
 		s.Voxels += int(r.length)
-		root := find(f.parent, int32(n))
-		size[root] += r.length
-		if root == int32(n) {
-			s.Components++
-		}
-	}
-	for n := range f.runs {
-		s := all[l.Labels[f.runs[n].start]]
-		s.largest = max(s.largest, size[n])
-	}
+	}, func(label uint16, more int, voxels uint32) {
+		s := all[label]
+		s.Components += more
+		s.largest = max(s.largest, voxels)
+	})
 	spacing, codes := l.Spacing(), l.Axcodes()
 	measured := make([]Structure, 0, len(all))
 	for _, s := range all {
