@@ -20,7 +20,7 @@ import (
 // A job of voxsaw auto meets a full disk in one stage after the other. Each time it ends with an
 // error, and the same command goes on once there is room again.
 func TestAutoOnFullDisk(t *testing.T) {
-	if !turns.Has(t, 1, 2) {
+	if !turns.Has(t, 1, 3) {
 		return
 	}
 	dir := t.TempDir()
@@ -43,9 +43,9 @@ func TestAutoOnFullDisk(t *testing.T) {
 			}
 			return part == stage
 		}}
-		got, err := p.run(program, dir, args(hours(n, 30*time.Second)))
+		got, err := p.run(program, dir, args(hours(n, 12*time.Second)))
 		// the first training may have taken what the second one needs
-		for left := time.Minute; err == nil && got.call == "" && n > 3 && left < 10*time.Minute; left *= 2 {
+		for left := 24 * time.Second; err == nil && got.call == "" && n > 3 && left < 10*time.Minute; left *= 2 {
 			if got.exit != 0 && !strings.Contains(got.output, usedUp) {
 				break
 			}
@@ -70,8 +70,8 @@ func TestAutoOnFullDisk(t *testing.T) {
 		text, err := cmd.CombinedOutput()
 		return string(text), err
 	}
-	text, err := run(args(hours(8, time.Minute))...)
-	for left := 2 * time.Minute; err != nil && strings.Contains(text, usedUp) && left < 10*time.Minute; left *= 2 {
+	text, err := run(args(hours(8, 20*time.Second))...)
+	for left := 40 * time.Second; err != nil && strings.Contains(text, usedUp) && left < 10*time.Minute; left *= 2 {
 		text, err = run(args(hours(8, left))...)
 	}
 	if err != nil {

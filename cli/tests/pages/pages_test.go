@@ -22,7 +22,7 @@ var small = map[string]string{
 	"doctor":   "--crop 16 --channels 2 --levels 1",
 	"tune":     "--crop 16 --channels 2 --levels 1",
 	"plan":     "--hours 0.001",
-	"auto":     "--hours 0.01",
+	"auto":     "--hours 0.005",
 
 	"bench predict": "--channels 2 --window 32 --windows 1",
 	"bench segment": "--channels 2 --steps 1 --warmup 0",
