@@ -24,6 +24,10 @@ import "github.com/voxsaw/voxsaw/internal/device/cpu/toomcook"
 // point and one output there: voxels are copied instead of transformed along z, and outputs written
 // where they belong as soon as y is transformed back [result.transformPlanes].
 //
+// With a stride of 2 a tile has 2m+r-2 points and as many inputs, and the next one begins 2m
+// further on: the taps that see every other input have points as above, and the inputs between,
+// which one tap sees, are points as they are and share its weights [toomcook.Tile.Weights].
+//
 // Blocks that lie side by side along y have some rows of voxels in common. They are worked on one
 // after the other where they can be, in a strip, and what the next one needs of a block's rows is
 // moved instead of being transformed along z again [operand.slide].
