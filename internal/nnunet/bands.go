@@ -158,7 +158,7 @@ func (p *Predictor) room() int64 {
 
 // scanned is the extent of a scan on a grid.
 func (p *Predictor) scanned(g volume.Grid, voxelBytes int) (extent, error) {
-	t, err := p.turn(g)
+	t, err := p.turn(g, [3]float64{})
 	if err != nil {
 		return extent{}, err
 	}

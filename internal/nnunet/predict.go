@@ -257,7 +257,7 @@ func (p *Predictor) predict(ctx context.Context, channels []*volume.Volume, sums
 		return nil, nil, err
 	}
 	grid := channels[0].Grid
-	t, err := p.turnOf(channels[0])
+	t, err := p.turn(grid, channels[0].Pixdim)
 	if err != nil {
 		return nil, nil, err
 	}

@@ -45,7 +45,7 @@ func TestPreparation(t *testing.T) {
 			if err != nil {
 				t.Fatal(err)
 			}
-			turned, err := p.turn(v.Grid)
+			turned, err := p.turn(v.Grid, v.Pixdim)
 			if err != nil {
 				t.Fatal(err)
 			}

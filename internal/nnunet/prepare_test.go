@@ -136,7 +136,7 @@ func TestMemoryOfPreparing(t *testing.T) {
 			if err != nil {
 				t.Fatal(err)
 			}
-			turn, err := p.turn(scans[0].Grid)
+			turn, err := p.turn(scans[0].Grid, scans[0].Pixdim)
 			if err != nil {
 				t.Fatal(err)
 			}
@@ -251,7 +251,8 @@ func TestSpacingIsThatOfSimpleITK(t *testing.T) {
 			if want == nil {
 				continue
 			}
-			own, err := (&Plan{Turned: turned}).turnOf(copies([]*volume.Volume{v})[0])
+			again := copies([]*volume.Volume{v})[0]
+			own, err := (&Plan{Turned: turned}).turn(again.Grid, again.Pixdim)
 			if err != nil || own.spacing != [3]float64{want[2], want[1], want[0]} {
 				t.Errorf("%s, turned %v: %v, want %v reversed; %v", c.Name, turned, own.spacing, *want, err)
 			}

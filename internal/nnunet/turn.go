@@ -20,39 +20,36 @@ type turn struct {
 // turnedAxes are where axes grow to that are turned.
 const turnedAxes = "RAS"
 
-// turnOf is that of a scan.
-func (p *Plan) turnOf(v *volume.Volume) (turn, error) {
-	t, err := p.turn(v.Grid)
-	// where nibabel turns axes, it writes pixdim anew, from the affine
-	if v.Pixdim != [3]float64{} && t.grid == v.Grid {
-		for a := range t.spacing {
-			t.spacing[a] = float64(float32(v.Pixdim[2-a]))
+// turn is that of scans on a grid, whose files say so of their voxel sizes, see
+// [volume.Volume.Pixdim].
+func (p *Plan) turn(g volume.Grid, pixdim [3]float64) (turn, error) {
+	t := turn{from: [3]int{0, 1, 2}, grid: g}
+	if p.Turned {
+		if err := t.towards(turnedAxes); err != nil {
+			return t, err
 		}
 	}
-	return t, err
+	if pixdim == [3]float64{} || t.grid != g { // where nibabel turns axes, it writes pixdim anew
+		pixdim = t.grid.Spacing()
+	}
+	for a := range t.spacing {
+		t.spacing[a] = float64(float32(pixdim[2-a]))
+	}
+	return t, nil
 }
 
-// turn is that of scans on a grid.
-func (p *Plan) turn(g volume.Grid) (t turn, err error) {
-	defer func() {
-		own := t.grid.Spacing()
-		for a := range t.spacing {
-			t.spacing[a] = float64(float32(own[2-a]))
-		}
-	}()
-	t = turn{from: [3]int{0, 1, 2}, grid: g}
-	if !p.Turned {
-		return t, nil
-	}
-	if t.grid, err = g.Oriented(turnedAxes); err != nil {
-		return t, err
+// towards turns the axes to where they shall grow to.
+func (t *turn) towards(axes string) (err error) {
+	own := t.grid
+	if t.grid, err = own.Oriented(axes); err != nil {
+		return err
 	}
 	for a := range 3 {
 		found := false
 		for b := range 3 {
 			same, opposite := true, true
 			for row := range 3 {
-				x, y := t.grid.Affine[row][a], g.Affine[row][b]
+				x, y := t.grid.Affine[row][a], own.Affine[row][b]
 				same, opposite = same && x == y, opposite && x == -y
 			}
 			if same || opposite {
@@ -60,10 +57,10 @@ func (p *Plan) turn(g volume.Grid) (t turn, err error) {
 			}
 		}
 		if !found {
-			return t, errors.New("its axes cannot be turned to those of the patient")
+			return errors.New("its axes cannot be turned to those of the patient")
 		}
 	}
-	return t, nil
+	return nil
 }
 
 // turned is a view of an array of the file's axes (k, j, i) along the turned ones.

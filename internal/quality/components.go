@@ -99,13 +99,7 @@ func growing(classes []uint16, shape [3]int, found func(run), grown func(class u
 			grown(classes[r.start], 1, r.length)
 		}, func() { f.lines = append(f.lines, len(f.runs)) })
 		f.lines = append(f.lines, len(f.runs))
-		for j := range rows {
-			for _, other := range [4][2]int{{j - 1, rows}, {j - 1, 0}, {j, 0}, {j + 1, 0}} {
-				if n := other[0] + other[1]; other[0] >= 0 && other[0] < rows {
-					f.join(f.lines[rows+j], f.lines[rows+j+1], f.lines[n], f.lines[n+1])
-				}
-			}
-		}
+		f.joinPlane(rows, rows)
 	}
 }
 
@@ -166,13 +160,17 @@ func eachRun(classes []uint16, width int, wanted []bool, found func(run), line f
 // joinAll unites all runs that touch.
 func (f *forest) joinAll(shape [3]int) {
 	for k := range shape[2] {
-		for j := range shape[1] {
-			line := j + shape[1]*k
-			for _, before := range [4][2]int{{j - 1, k}, {j - 1, k - 1}, {j, k - 1}, {j + 1, k - 1}} {
-				if before[0] >= 0 && before[0] < shape[1] && before[1] >= 0 {
-					other := before[0] + shape[1]*before[1]
-					f.join(f.lines[line], f.lines[line+1], f.lines[other], f.lines[other+1])
-				}
+		f.joinPlane(k*shape[1], shape[1])
+	}
+}
+
+// joinPlane unites the runs of the plane that begins with a line with those that they touch, there
+// and in the plane before, where there is one.
+func (f *forest) joinPlane(line, rows int) {
+	for j := range rows {
+		for _, before := range [4][2]int{{j - 1, line}, {j - 1, line - rows}, {j, line - rows}, {j + 1, line - rows}} {
+			if other := before[0] + before[1]; before[0] >= 0 && before[0] < rows && before[1] >= 0 {
+				f.join(f.lines[line+j], f.lines[line+j+1], f.lines[other], f.lines[other+1])
 			}
 		}
 	}

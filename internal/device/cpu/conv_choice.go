@@ -119,7 +119,7 @@ func (c *CPU) algorithms(s device.ConvSpec, kind ConvKind) []algorithm {
 	case isPointwise(s):
 		add("pointwise", pointwiseCost(&g), func() convolver { return newPointwise(c, g) })
 	}
-	for _, t := range winogradTiles {
+	for _, t := range toomcook.Tiles {
 		r, stride := t.Taps, t.Step()/t.Outputs
 		flat := isFlat(s) && s.Kernel == [3]int{1, r, r} && s.Stride == [3]int{1, stride, stride}
 		if c.opt.Conv == "direct" ||

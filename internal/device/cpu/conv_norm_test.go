@@ -15,7 +15,7 @@ import (
 // cache line, or not.
 func TestNormConv(t *testing.T) {
 	for _, ks := range availableKernels() {
-		for _, tile := range winogradTiles {
+		for _, tile := range toomcook.Tiles {
 			t.Run(fmt.Sprint(ks.name, " ", tile), func(t *testing.T) {
 				for i, s := range winogradCases {
 					if ks.name == "generic" && i%4 != 0 {

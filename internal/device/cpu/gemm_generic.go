@@ -34,7 +34,7 @@ var genericKernels = sync.OnceValue(func() *kernels {
 			ks.outer[vectors][rows] = genericOuter(rows, vectors)
 		}
 	}
-	for _, t := range winogradTiles {
+	for _, t := range toomcook.Tiles {
 		ks.winograd[t] = genericTransforms(t)
 	}
 	return ks

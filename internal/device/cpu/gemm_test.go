@@ -4,6 +4,8 @@ import (
 	"fmt"
 	"math/rand/v2"
 	"testing"
+
+	"github.com/voxsaw/voxsaw/internal/device/cpu/toomcook"
 )
 
 // checkKernel compares what a kernel of each instruction set leaves in c with what the generic one
@@ -101,7 +103,7 @@ func TestAddVectors(t *testing.T) {
 func TestTransforms(t *testing.T) {
 	src := normals(rand.New(rand.NewPCG(6, 6)), 9*480, 1)
 	bias := normals(rand.New(rand.NewPCG(7, 7)), 16, 1)
-	for _, tile := range winogradTiles {
+	for _, tile := range toomcook.Tiles {
 		for name, of := range map[string]func(*transforms) transformFunc{
 			"data":       func(f *transforms) transformFunc { return f.data },
 			"grad":       func(f *transforms) transformFunc { return f.grad },

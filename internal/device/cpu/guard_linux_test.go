@@ -171,7 +171,7 @@ func TestBounds(t *testing.T) {
 			}
 		}
 		b.packing()
-		for _, tile := range winogradTiles {
+		for _, tile := range toomcook.Tiles {
 			b.transforms(tile)
 		}
 		b.streams()

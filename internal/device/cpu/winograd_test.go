@@ -11,13 +11,27 @@ import (
 	"github.com/voxsaw/voxsaw/internal/device/cpu/toomcook"
 )
 
-// winogradMakers make Winograd kernels whatever the cost model says.
-func winogradMakers(c *CPU, tile toomcook.Tile) makers {
+// winogradMakers make Winograd kernels whatever the cost model says: by tiles, or by channels.
+func winogradMakers(c *CPU, tile toomcook.Tile, byChannels bool) makers {
 	m := c.makers()
-	m.conv = func(s device.ConvSpec) (device.Kernel, error) { return newWinograd(c, s, false, tile), nil }
-	if !tile.Halving {
-		m.transposed = func(s device.ConvSpec) (device.Kernel, error) { return newWinograd(c, s, true, tile), nil }
-		m.weights = func(s device.ConvSpec) (device.Kernel, error) { return newWinogradGradient(c, s, tile), nil }
+	conv := func(transposed bool) func(device.ConvSpec) (device.Kernel, error) {
+		return func(s device.ConvSpec) (device.Kernel, error) {
+			if byChannels {
+				return newWinogradFew(c, s, transposed, tile), nil
+			}
+			return newWinograd(c, s, transposed, tile), nil
+		}
+	}
+	m.conv = conv(false)
+	if tile.Halving { // which has no gradients
+		return m
+	}
+	m.transposed = conv(true)
+	m.weights = func(s device.ConvSpec) (device.Kernel, error) {
+		if byChannels {
+			return newWinogradFewGradient(c, s, tile), nil
+		}
+		return newWinogradGradient(c, s, tile), nil
 	}
 	return m
 }
@@ -84,25 +98,15 @@ func flat(n, in, out, height, width, kernel, pad int) device.ConvSpec {
 		Stride: [3]int{1, 1, 1}, Pad: [3]int{0, pad, pad}}
 }
 
-func fewMakers(c *CPU, tile toomcook.Tile) makers {
-	m := c.makers()
-	m.conv = func(s device.ConvSpec) (device.Kernel, error) { return newWinogradFew(c, s, false, tile), nil }
-	if !tile.Halving {
-		m.transposed = func(s device.ConvSpec) (device.Kernel, error) { return newWinogradFew(c, s, true, tile), nil }
-		m.weights = func(s device.ConvSpec) (device.Kernel, error) { return newWinogradFewGradient(c, s, tile), nil }
-	}
-	return m
-}
-
 func TestWinograd(t *testing.T) {
 	for _, ks := range availableKernels() {
-		for _, tile := range winogradTiles {
+		for _, tile := range toomcook.Tiles {
 			t.Run(fmt.Sprint(ks.name, " ", tile), func(t *testing.T) {
 				c := newTestCPU(t, Options{Threads: 2}, ks)
 				for _, s := range winogradCases {
 					if has(tile, s) {
-						checkConv(t, c, winogradMakers(c, tile), s, winogradTolerance[tile])
-						checkConv(t, c, fewMakers(c, tile), s, winogradTolerance[tile])
+						checkConv(t, c, winogradMakers(c, tile, false), s, winogradTolerance[tile])
+						checkConv(t, c, winogradMakers(c, tile, true), s, winogradTolerance[tile])
 					}
 				}
 			})
@@ -144,7 +148,7 @@ func TestStrips(t *testing.T) {
 	}
 	tile := toomcook.Tile{Outputs: 4, Taps: 5}
 	c := newTestCPU(t, Options{Threads: 1}, availableKernels()[0])
-	checkConv(t, c, winogradMakers(c, tile),
+	checkConv(t, c, winogradMakers(c, tile, false),
 		device.ConvSpec{N: 1, In: 2, Out: 17, Size: [3]int{5, 60, 39}, Kernel: [3]int{5, 5, 5}, Stride: [3]int{1, 1, 1},
 			Pad: [3]int{2, 2, 2}}, winogradTolerance[tile])
 }

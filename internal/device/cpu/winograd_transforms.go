@@ -43,11 +43,6 @@ type transforms struct {
 	past       pastFunc      // AT, too
 }
 
-// winogradTiles are the tiles that there are kernels for.
-var winogradTiles = []toomcook.Tile{{Outputs: 4, Taps: 5}, {Outputs: 3, Taps: 5}, {Outputs: 2, Taps: 5},
-	{Outputs: 6, Taps: 3}, {Outputs: 4, Taps: 3}, {Outputs: 2, Taps: 3}, {Outputs: 3, Taps: 3},
-	{Outputs: 4, Taps: 3, Halving: true}}
-
 func genericTransforms(t toomcook.Tile) *transforms {
 	m := toomcook.New(t)
 	f := &transforms{data: genericTransform(m.BT), weights: genericTransform(m.G), output: genericOutput(m.AT),

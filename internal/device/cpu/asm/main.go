@@ -39,9 +39,7 @@ func main() {
 		fmt.Fprintf(&b, "\tks.fetch = %s\n", fetch(s))
 		fmt.Fprintf(&b, "\tks.peak, ks.peakSums = %s, %d\n", peak(s), peakSums(s))
 		b.WriteString("\tks.winograd = map[toomcook.Tile]*transforms{\n")
-		for _, t := range []toomcook.Tile{{Outputs: 4, Taps: 5}, {Outputs: 3, Taps: 5}, {Outputs: 2, Taps: 5},
-			{Outputs: 6, Taps: 3}, {Outputs: 4, Taps: 3}, {Outputs: 2, Taps: 3}, {Outputs: 3, Taps: 3},
-			{Outputs: 4, Taps: 3, Halving: true}} {
+		for _, t := range toomcook.Tiles {
 			m := toomcook.New(t)
 			name, halving := fmt.Sprintf("F%dx%d", t.Outputs, t.Taps), ""
 			if t.Halving {

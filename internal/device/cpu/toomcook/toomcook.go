@@ -26,6 +26,10 @@ type Tile struct {
 	Halving       bool // of stride 2
 }
 
+// Tiles are those that package cpu has kernels for.
+var Tiles = []Tile{{Outputs: 4, Taps: 5}, {Outputs: 3, Taps: 5}, {Outputs: 2, Taps: 5}, {Outputs: 6, Taps: 3},
+	{Outputs: 4, Taps: 3}, {Outputs: 2, Taps: 3}, {Outputs: 3, Taps: 3}, {Outputs: 4, Taps: 3, Halving: true}}
+
 // Points is the number of multiplications, m+r-1 (2m+r-2 with stride 2), which is also the number
 // of inputs.
 func (t Tile) Points() int {
