@@ -1,9 +1,11 @@
 package segment
 
 import (
+	"errors"
 	"fmt"
 	"math"
 	"math/rand/v2"
+	"slices"
 	"strings"
 
 	"github.com/voxsaw/voxsaw/internal/sliding"
@@ -14,6 +16,9 @@ import (
 // Augmentation is how training crops are varied. Intensities are those that the network sees, most
 // of which lie in [-1, 1] or in another range that the scheme of the preparation has.
 type Augmentation struct {
+	// nnunet: crops are varied as nnU-Net's default training varies them, but mirrored along the
+	// axes of mirror; left out: as the other keys say
+	Preset string `yaml:"preset,omitempty" oneof:"nnunet"`
 	// intensities are multiplied by 1 plus or minus up to this
 	Gain float64 `yaml:"gain" range:"[0,1]"`
 	// plus or minus up to this is added to intensities
@@ -33,15 +38,43 @@ type Augmentation struct {
 	// axes along which crops are mirrored with probability 1/2, such as i or ij; off by default: on
 	// CT, left and right are information
 	Mirror string `yaml:"mirror"`
+	// preset nnunet: how often each of nnU-Net's transforms is applied
+	NNUNet NNUNetAugmentation `yaml:"nnunet,omitempty" flag:"-"`
 }
 
 // DefaultAugmentation varies intensities in every crop, and the shape of one in three.
 func DefaultAugmentation() Augmentation {
 	return Augmentation{Gain: 0.1, Shift: 0.1, Gamma: 0.1, Noise: 0.03, Spatial: 0.33, Rotation: 10, Scale: 0.1,
-		Elastic: 2}
+		Elastic: 2, NNUNet: DefaultNNUNetAugmentation()}
+}
+
+// Unused says whether a key does nothing beside the others; files are written without it.
+func (a Augmentation) Unused(key string) bool {
+	if a.Preset == "" {
+		return key == "nnunet"
+	}
+	return !slices.Contains([]string{"preset", "mirror", "nnunet"}, key)
 }
 
 func (a Augmentation) check() error {
+	if a.Preset != "" && a.Preset != PresetNNUNet {
+		return fmt.Errorf("augment: there is no preset %q: choose %s", a.Preset, PresetNNUNet)
+	}
+	none, usual := NNUNetAugmentation{}, DefaultAugmentation()
+	own := usual
+	own.Preset, own.Mirror, own.NNUNet = a.Preset, a.Mirror, a.NNUNet
+	switch {
+	case a.Preset == "" && a.NNUNet != none && a.NNUNet != usual.NNUNet:
+		return errors.New("augment.nnunet does nothing without augment.preset nnunet")
+	case a.Preset != "" && a.NNUNet == none:
+		return errors.New("augment.nnunet: all shares are 0: leave the preset out")
+	case a.Preset != "" && a != own && a != (Augmentation{Preset: a.Preset, Mirror: a.Mirror, NNUNet: a.NNUNet}):
+		return fmt.Errorf("augment: with preset %s, gain, shift, gamma, noise, spatial, rotation, scale and elastic "+
+			"do nothing: leave them out", a.Preset)
+	}
+	if err := a.NNUNet.check(); err != nil {
+		return err
+	}
 	for _, v := range []struct {
 		name         string
 		value, limit float64
@@ -71,13 +104,17 @@ type reader func(to []float32, origin, size [3]int) error
 // marked is sample with other values of the voxels than the case's labels.
 func (a Augmentation) marked(image, labels []float32, c *prepared.Case, marks reader, origin, size [3]int,
 	r *rand.Rand) error {
-	var err error
-	if r.Float64() < a.Spatial {
-		err = a.deform(image, labels, c, marks, origin, size, r)
-	} else {
-		err = readCrop(c, marks, image, labels, origin, size)
+	var w *warp
+	if a.Preset == PresetNNUNet {
+		w = a.NNUNet.warp(c.Spacing, size, r)
+	} else if r.Float64() < a.Spatial {
+		w = a.warp(c.Spacing, size, r)
 	}
-	if err != nil {
+	read := func() error { return readCrop(c, marks, image, labels, origin, size) }
+	if w != nil {
+		read = func() error { return w.deform(image, labels, c, marks, origin) }
+	}
+	if err := read(); err != nil {
 		return err
 	}
 	for axis, name := range "ijk" {
@@ -85,6 +122,10 @@ func (a Augmentation) marked(image, labels []float32, c *prepared.Case, marks re
 			sliding.Mirror(image, size, axis)
 			sliding.Mirror(labels, size, axis)
 		}
+	}
+	if a.Preset == PresetNNUNet {
+		a.NNUNet.intensities(image, size, r)
+		return nil
 	}
 	for channel := range c.Channels() {
 		a.intensities(image[channel*len(labels):(channel+1)*len(labels)], c.Range(channel), r)
@@ -122,11 +163,10 @@ func (a Augmentation) intensities(image []float32, usual [2]float32, r *rand.Ran
 	}
 }
 
-// deform reads a crop through a random rotation, scaling and elastic deformation: the image
-// linearly interpolated, the label of the nearest voxel.
-func (a Augmentation) deform(image, labels []float32, c *prepared.Case, read reader, origin, size [3]int,
-	r *rand.Rand) error {
-	w := a.warp(c.Spacing, size, r)
+// deform reads a crop through a warp: the image linearly interpolated, the label of the nearest
+// voxel.
+func (w *warp) deform(image, labels []float32, c *prepared.Case, read reader, origin [3]int) error {
+	size := w.size
 	low, high := w.bounds()
 	var from, extent [3]int // of the part of the scan that is looked at, in voxels from origin
 	for axis := range 3 {
@@ -178,17 +218,12 @@ type warp struct {
 const controlSpacing = 16
 
 func (a Augmentation) warp(spacing [3]float64, size [3]int, r *rand.Rand) *warp {
-	w := &warp{size: size, matrix: [3][3]float64{{1, 0, 0}, {0, 1, 0}, {0, 0, 1}}}
+	var degrees [3]float64
 	for axis := range 3 {
-		angle := plusMinus(r, a.Rotation) * math.Pi / 180
-		w.matrix = product(rotation(axis, angle), w.matrix)
+		degrees[axis] = plusMinus(r, a.Rotation)
 	}
 	zoom := 1 + plusMinus(r, a.Scale)
-	for row := range 3 {
-		for column := range 3 {
-			w.matrix[row][column] *= zoom * spacing[column] / spacing[row] // voxels -> mm -> voxels
-		}
-	}
+	w := linearWarp(spacing, size, degrees, [3]float64{zoom, zoom, zoom})
 	if a.Elastic == 0 {
 		return w
 	}
@@ -201,6 +236,21 @@ func (a Augmentation) warp(spacing [3]float64, size [3]int, r *rand.Rand) *warp 
 		w.control[axis] = make([]float64, w.lattice[0]*w.lattice[1]*w.lattice[2])
 		for i := range w.control[axis] {
 			w.control[axis][i] = a.Elastic * min(max(r.NormFloat64(), -2), 2)
+		}
+	}
+	return w
+}
+
+// linearWarp turns a crop about each axis, and looks at so many times its extent along each.
+func linearWarp(spacing [3]float64, size [3]int, degrees, zoom [3]float64) *warp {
+	w := &warp{size: size, matrix: [3][3]float64{{1, 0, 0}, {0, 1, 0}, {0, 0, 1}}}
+	for axis, d := range degrees {
+		w.matrix = product(rotation(axis, d*math.Pi/180), w.matrix)
+	}
+	for row := range 3 {
+		for column := range 3 {
+			// voxels -> mm -> voxels
+			w.matrix[row][column] *= zoom[column] * spacing[column] / spacing[row]
 		}
 	}
 	return w

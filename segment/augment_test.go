@@ -52,10 +52,10 @@ func TestDeformationFollowsItsFormula(t *testing.T) {
 	origin, size := [3]int{6, 8, 3}, [3]int{24, 20, 18}
 	n := size[0] * size[1] * size[2]
 	image, labels := make([]float32, n), make([]float32, n)
-	if err := a.deform(image, labels, c, c.Labels, origin, size, seed.Rand(4, "warp")); err != nil {
+	w := a.warp(c.Spacing, size, seed.Rand(4, "warp"))
+	if err := w.deform(image, labels, c, c.Labels, origin); err != nil {
 		t.Fatal(err)
 	}
-	w := a.warp(c.Spacing, size, seed.Rand(4, "warp"))
 	const margin = 40
 	whole := [3]int{c.Shape[0] + 2*margin, c.Shape[1] + 2*margin, c.Shape[2] + 2*margin}
 	values, marks := make([]float32, whole[0]*whole[1]*whole[2]), make([]float32, whole[0]*whole[1]*whole[2])

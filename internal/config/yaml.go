@@ -464,6 +464,8 @@ func scalar(n ast.Node) (string, bool) {
 
 // Marshal writes the struct that cfg points to as YAML, keys in the order of declaration, help
 // texts as comments. [Parse] reads back the same values, and the same values give the same bytes.
+// A struct with a method Unused(key string) bool says which keys do nothing beside the others, and
+// are left out.
 func Marshal(cfg any) ([]byte, error) {
 	var b strings.Builder
 	writeStruct(&b, pointee(cfg), "")
@@ -471,8 +473,11 @@ func Marshal(cfg any) ([]byte, error) {
 }
 
 func writeStruct(b *strings.Builder, v reflect.Value, indent string) {
+	of, _ := v.Interface().(interface{ Unused(key string) bool })
 	for _, f := range fields(v) {
-		writeField(b, f, indent)
+		if of == nil || !of.Unused(f.key) {
+			writeField(b, f, indent)
+		}
 	}
 }
 
