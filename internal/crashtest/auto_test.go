@@ -13,6 +13,7 @@ import (
 	"slices"
 	"strings"
 	"sync"
+	"syscall"
 	"testing"
 	"time"
 
@@ -22,19 +23,20 @@ import (
 // usedUp is what a job says whose time is.
 const usedUp = "of the job are used up"
 
-// firstWrite closes a channel when somebody writes, and forgets what.
+// firstWrite closes a channel when somebody writes, and keeps what.
 type firstWrite struct {
+	text bytes.Buffer
 	once sync.Once
 	done chan struct{}
 }
 
 func (f *firstWrite) Write(text []byte) (int, error) {
 	f.once.Do(func() { close(f.done) })
-	return len(text), nil
+	return f.text.Write(text)
 }
 
-// A job of voxsaw auto that is killed twice ends, and what it has made is what its commands make
-// that are typed one by one.
+// A job of voxsaw auto that is interrupted, killed and asked to stop at random moments ends, and
+// what it has made is what its commands make that are typed one by one.
 func TestAuto(t *testing.T) {
 	if !turns.Has(t, 2, 3) {
 		return
@@ -53,7 +55,7 @@ func TestAuto(t *testing.T) {
 	}
 	r := rand.New(rand.NewPCG(*start, 43))
 	killed := 0
-	for range 2 {
+	for _, sig := range []syscall.Signal{syscall.SIGINT, syscall.SIGKILL, syscall.SIGTERM} {
 		cmd, _ := command(program, "auto", "scans", "--out", "job", "--hours", "0.003")
 		said := &firstWrite{done: make(chan struct{})}
 		cmd.Stdout, cmd.Stderr = said, said
@@ -68,9 +70,12 @@ func TestAuto(t *testing.T) {
 			t.Fatalf("it said nothing: %v", err)
 		}
 		time.Sleep(time.Duration(1+3*r.Float64()) * time.Second)
-		_ = cmd.Process.Kill()
-		if err := <-ended; err == nil {
+		_ = cmd.Process.Signal(sig)
+		if err := <-ended; err == nil || strings.Contains(said.text.String(), usedUp) {
 			break // it was faster
+		}
+		if !endedBy(cmd, sig) {
+			t.Errorf("%v: %v\n%s", sig, cmd.ProcessState, said.text.String())
 		}
 		killed++
 	}

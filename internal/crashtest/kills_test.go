@@ -41,18 +41,21 @@ func (b *bench) testKills(t *testing.T) {
 			_ = cmd.Wait() // the state says how it ended
 			done++
 			history = append(history, fmt.Sprintf("%v after %v", sig, after.Round(time.Millisecond)))
-			status := cmd.ProcessState.Sys().(syscall.WaitStatus)
-			switch code := status.ExitStatus(); {
-			case status.Signaled() && (status.Signal() == syscall.SIGKILL || status.Signal() == sig):
-				// before it was ready
-			case code == 0, code == 130:
-			default:
-				t.Errorf("%s, %v: exit code %d\n%s", s.name, history, code, said.String())
+			if !endedBy(cmd, sig) {
+				t.Errorf("%s, %v: %v\n%s", s.name, history, cmd.ProcessState, said.String())
 			}
 		}
 		t.Logf("%s: %s", s.name, strings.Join(history, ", "))
 		b.end(t, s, dir, strings.Join(history, ", "))
 	}
+}
+
+// endedBy says whether a process ended as a signal lets it: by that, before it was ready, or saved,
+// or done.
+func endedBy(cmd *exec.Cmd, sig syscall.Signal) bool {
+	status := cmd.ProcessState.Sys().(syscall.WaitStatus)
+	code := status.ExitStatus()
+	return status.Signaled() && (status.Signal() == syscall.SIGKILL || status.Signal() == sig) || code == 0 || code == 130
 }
 
 // What a process leaves that is killed while it writes any of its files, the last one of a whole
