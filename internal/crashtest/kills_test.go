@@ -54,8 +54,10 @@ func (b *bench) testKills(t *testing.T) {
 // or done.
 func endedBy(cmd *exec.Cmd, sig syscall.Signal) bool {
 	status := cmd.ProcessState.Sys().(syscall.WaitStatus)
-	code := status.ExitStatus()
-	return status.Signaled() && (status.Signal() == syscall.SIGKILL || status.Signal() == sig) || code == 0 || code == 130
+	if status.Signaled() {
+		return status.Signal() == syscall.SIGKILL || status.Signal() == sig
+	}
+	return status.ExitStatus() == 0 || status.ExitStatus() == 130
 }
 
 // What a process leaves that is killed while it writes any of its files, the last one of a whole
