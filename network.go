@@ -34,6 +34,9 @@ type Network struct {
 	// rate of the channel dropout, of preset monai, and of resenc; negative: the network's own, 0
 	// switches it off
 	Dropout float64 `yaml:"dropout" range:"(,1)"`
+	// vnet of three levels or more: deep supervision in training, by heads at half the size, a
+	// quarter and so on, whose losses count half as much each; resenc and nnunet have it always
+	DeepSupervision bool `yaml:"deep_supervision,omitempty" flag:"-"`
 	// nnunet: the section architecture of its plans.json
 	//
 	// Architecture is of kind nnunet: that section of a plans.json, which is read from there.
@@ -50,8 +53,10 @@ const MaxInputs = 16
 // InputChannels is how many channels a scan has that the network takes.
 func (n Network) InputChannels() int { return max(n.Inputs, 1) }
 
-// Equal says whether all settings are equal.
+// Equal says whether two networks are the same in prediction: all their settings are equal, but
+// deep supervision, which is of training alone.
 func (n Network) Equal(other Network) bool {
+	n.DeepSupervision = other.DeepSupervision
 	blocks := slices.Equal(n.Blocks, other.Blocks)
 	n.Blocks, other.Blocks = nil, nil
 	return blocks && reflect.DeepEqual(n, other)

@@ -233,9 +233,18 @@ func TestMemoryOfWhatIsNeeded(t *testing.T) {
 // A rehearsal tells to the byte what a run needs that computes no convolution twice: with so much
 // it runs as it does without a limit, with less it saves some; and it leaves no folder.
 func TestNeedOfARun(t *testing.T) {
+	plain := needOfARun(t, voxsaw.Network{Channels: 4, Levels: 3, Norm: "instance"})
+	// a quarter of the voxels' logits, and what their loss takes
+	if deep := needOfARun(t, voxsaw.Network{Channels: 4, Levels: 3, Norm: "instance",
+		DeepSupervision: true}); deep <= plain {
+		t.Errorf("deep supervision takes %d bytes, %d without it", deep, plain)
+	}
+}
+
+func needOfARun(t *testing.T, network voxsaw.Network) int64 {
 	cache, dev := phantoms(t, 2, [3]int{24, 20, 16}), testDevice(t)
 	c := tiny()
-	c.Network.Channels, c.Crop, c.Batch, c.Labels = 4, [3]int{16, 16, 16}, 3, []string{"2"}
+	c.Network, c.Crop, c.Batch, c.Labels = network, [3]int{16, 16, 16}, 3, []string{"2"}
 	c.Train.Steps, c.Train.Warmup = 1, 0
 	c = resolved(t, c, cache)
 	data := sample.Data{Store: cache, Train: []string{"case00"}, Validate: []string{"case01"}}
@@ -261,6 +270,7 @@ func TestNeedOfARun(t *testing.T) {
 	if free, just, less := step(0), step(need.Bytes), step(need.Bytes-1); free != just || free == less {
 		t.Errorf("without a limit %q; with what is needed %q; with a byte less %q", free, just, less)
 	}
+	return need.Bytes
 }
 
 func TestInitialWeights(t *testing.T) {
@@ -599,7 +609,8 @@ func TestOddCasesAreNoted(t *testing.T) {
 // is nothing but rounding, differ by 6e-5 after four steps.
 func TestTwoRanksEqualOne(t *testing.T) {
 	cache := phantoms(t, 3, [3]int{24, 20, 16})
-	for _, network := range []voxsaw.Network{tiny().Network, {Kind: "resenc", Channels: 4, Blocks: []int{1, 1, 1, 1}}} {
+	for _, network := range []voxsaw.Network{tiny().Network, {Kind: "resenc", Channels: 4, Blocks: []int{1, 1, 1, 1}},
+		{Channels: 2, Levels: 3, Norm: "instance", DeepSupervision: true}} {
 		c := tiny()
 		c.Network, c.Crop, c.Batch, c.Train.Steps = network, [3]int{16, 16, 8}, 4, 4
 		twoRanks(t, sample.Data{Store: cache, Train: []string{"case00", "case01"}, Validate: []string{"case02"}},

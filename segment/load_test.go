@@ -54,6 +54,7 @@ func TestLoad(t *testing.T) {
 	for _, network := range []voxsaw.Network{
 		{Preset: "monai", Channels: 2, Levels: 1}, {Preset: "paper", Channels: 2, Levels: 1, Norm: "instance"},
 		{Kind: "resenc", Channels: 2, Levels: 3, Blocks: []int{1, 1, 1, 1}},
+		{Channels: 2, Levels: 3, Norm: "instance", DeepSupervision: true},
 	} {
 		cache := phantoms(t, 1, [3]int{20, 18, 16})
 		c := tiny()
@@ -112,6 +113,43 @@ func TestLoad(t *testing.T) {
 	}
 }
 
+// With and without deep supervision a VNet has the same weights but the coarser heads: these are
+// named where they are missing or left over, and predictions average both kinds.
+func TestDeepSupervisionLoads(t *testing.T) {
+	dev, cache := testDevice(t), phantoms(t, 1, [3]int{20, 18, 16})
+	plain := tiny()
+	plain.Network, plain.Crop = voxsaw.Network{Channels: 2, Levels: 3, Norm: "instance"}, [3]int{16, 16, 16}
+	deep := plain
+	deep.Network.DeepSupervision = true
+	plain, deep = resolved(t, plain, cache), resolved(t, deep, cache)
+	heads := []string{"head.1.logits.bias", "head.1.logits.weight"}
+	for _, x := range []struct {
+		from, to         Config
+		missing, skipped []string
+	}{{plain, deep, heads, nil}, {deep, plain, nil, heads}} {
+		learner, err := compiled(t, dev, x.to, sample.Data{Store: cache, Train: []string{"case00"}}, 0)
+		if err != nil {
+			t.Fatal(err)
+		}
+		loaded, err := initialise(wholeNetwork(t, dev, x.from.Network, describe(t, x.from)), x.to, learner.bench.Params)
+		if err != nil {
+			t.Fatal(err)
+		}
+		var skipped []string
+		for _, s := range loaded.Skipped {
+			skipped = append(skipped, s.Name)
+		}
+		slices.Sort(skipped)
+		slices.Sort(loaded.Missing)
+		if !slices.Equal(loaded.Missing, x.missing) || !slices.Equal(skipped, x.skipped) {
+			t.Errorf("loaded %v", loaded)
+		}
+	}
+	if err := plain.agrees(deep); err != nil {
+		t.Errorf("they cannot vote together: %v", err)
+	}
+}
+
 // describe is what a checkpoint of a run with these settings says about itself.
 func describe(t *testing.T, c Config) checkpoint.Description {
 	t.Helper()
@@ -129,6 +167,7 @@ func TestHeadOfOtherClassesIsLeft(t *testing.T) {
 	for _, network := range []voxsaw.Network{
 		{Preset: "monai", Channels: 2, Levels: 1}, {Preset: "paper", Channels: 2, Levels: 1, Norm: "instance"},
 		{Kind: "resenc", Channels: 2, Levels: 3, Blocks: []int{1, 1, 1, 1}},
+		{Channels: 2, Levels: 3, Norm: "instance", DeepSupervision: true},
 	} {
 		c := tiny()
 		c.Network, c.Crop, c.Labels = network, [3]int{16, 16, 16}, []string{"1", "2", "3"}

@@ -63,7 +63,7 @@ class Stage(nn.Module):
 
 
 class Paper(nn.Module):
-    def __init__(self, enc, dec, kind, act, c, classes, wide):
+    def __init__(self, enc, dec, kind, act, c, classes, wide, deep=False):
         super().__init__()
         self.first, self.first_norm, self.first_act = nn.Conv3d(1, c, 5, padding=2), norm(kind, c), act(c)
         self.down = nn.ModuleList(nn.Conv3d(c << i, c << (i + 1), 2, stride=2) for i in range(4))
@@ -83,6 +83,7 @@ class Paper(nn.Module):
             self.head, self.head_act = nn.Conv3d(width, classes, 5, padding=2), act(classes)
             width = classes
         self.out = nn.Conv3d(width, classes, 1)
+        self.coarser = nn.ModuleList(nn.Conv3d(2 * c << (2 - i), classes, 1) for i in range(2)) if deep else []
 
     def forward(self, x):
         y = self.first_act(self.first_norm(self.first(x)) + x)  # one channel, added to each
@@ -90,10 +91,14 @@ class Paper(nn.Module):
         for d, n, a, s in zip(self.down, self.down_norm, self.down_act, self.enc):
             y = s(a(n(d(y))))
             f.append(y)
+        ys = []
         for u, n, a, s, skip in zip(self.up, self.up_norm, self.up_act, self.dec, f[-2::-1]):
             y = s(torch.cat([a(n(u(y))), skip], 1))
+            ys.append(y)
         if self.wide:
             y = self.head_act(self.head(y))
+        if self.training and len(self.coarser):  # quarter and half the size
+            return [self.out(y)] + [h(y) for h, y in zip(self.coarser, ys[1:3])][::-1]
         return self.out(y)
 
     names = [
@@ -102,7 +107,7 @@ class Paper(nn.Module):
         (r"^enc\.(\d)\.conv\.(\d)\.", lambda m: f"encoder.{int(m[1])+1}.conv{m[2]}."), (r"^enc\.(\d)\.(norm|act)\.(\d)\.", lambda m: f"encoder.{int(m[1])+1}.conv{m[3]}.{m[2]}."),
         (r"^up_(norm|act)\.(\d)\.", lambda m: f"decoder.{3-int(m[2])}.up.{m[1]}."), (r"^up\.(\d)\.", lambda m: f"decoder.{3-int(m[1])}.up."),
         (r"^dec\.(\d)\.conv\.(\d)\.", lambda m: f"decoder.{3-int(m[1])}.conv{m[2]}."), (r"^dec\.(\d)\.(norm|act)\.(\d)\.", lambda m: f"decoder.{3-int(m[1])}.conv{m[3]}.{m[2]}."),
-        (r"^head_act\.", "head.conv.act."), (r"^head\.", "head.conv."), (r"^out\.", "head.logits."),
+        (r"^coarser\.(\d)\.", lambda m: f"head.{2-int(m[1])}.logits."), (r"^head_act\.", "head.conv.act."), (r"^head\.", "head.conv."), (r"^out\.", "head.logits."),
     ]
 
 
@@ -189,6 +194,10 @@ def fill(name, p):
 
 def loss_of(logits, target):
     """Cross-entropy + soft Dice over the foreground classes, sums over the batch, as device.LossSpec says."""
+    if isinstance(logits, list):  # nnU-Net's deep supervision: each resolution counts half as much as the one before
+        weights = [0.5**i for i in range(len(logits))]
+        coarse = [F.interpolate(target[:, None].double(), y.shape[2:], mode="nearest-exact")[:, 0].long() for y in logits]
+        return sum(w / sum(weights) * loss_of(y, t) for w, y, t in zip(weights, logits, coarse))
     p, t = logits.softmax(1), F.one_hot(target, logits.shape[1]).permute(0, 4, 1, 2, 3)
     over = (0, 2, 3, 4)
     dice = (2 * (p * t).sum(over) + 1e-5) / (p.sum(over) + t.sum(over) + 1e-5)
@@ -226,7 +235,7 @@ def golden(name, net, size, classes):
         loss.backward()
         losses.append(loss.item())
         if step == 0:
-            out["logits"] = digest("logits", logits.detach().numpy(), 4096)
+            out["logits"] = digest("logits", (logits[0] if isinstance(logits, list) else logits).detach().numpy(), 4096)
             for k, p in net.named_parameters():
                 out["grad/" + names[k]] = digest(names[k], p.grad.numpy(), 64)
         if step < 5:
@@ -245,5 +254,6 @@ if __name__ == "__main__":
     golden("paper", Paper(*paper, "none", nn.PReLU, 4, 3, False), size, 3)
     golden("paper_instance_elu", Paper(*paper, "instance", lambda c: nn.ELU(), 4, 3, False), (1, 1, 32, 32, 32), 3)
     golden("paper_group_elu", Paper(*paper, "group", lambda c: nn.ELU(), 4, 3, False), (2, 1, 16, 16, 16), 3)
+    golden("paper_deep", Paper(*paper, "instance", lambda c: nn.ELU(), 4, 3, False, True), (1, 1, 32, 32, 32), 3)
     golden("caffe", Paper(*caffe, "none", nn.PReLU, 4, 2, True), size, 2)
     golden("monai", Monai(4, 3), (2, 1, 32, 32, 16), 3)

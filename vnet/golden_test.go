@@ -18,6 +18,8 @@ var goldens = []struct {
 	{"paper", voxsaw.Network{Preset: "paper", Channels: 4, Classes: 3}, [5]int{2, 1, 16, 32, 16}},
 	{"paper_instance_elu", voxsaw.Network{Preset: "paper", Norm: "instance", Activation: "elu", Channels: 4,
 		Classes: 3}, [5]int{1, 1, 32, 32, 32}},
+	{"paper_deep", voxsaw.Network{Preset: "paper", Norm: "instance", Activation: "elu", Channels: 4, Classes: 3,
+		DeepSupervision: true}, [5]int{1, 1, 32, 32, 32}},
 	// patches of 16^3: one voxel is left at the deepest level
 	{"paper_group_elu", voxsaw.Network{Preset: "paper", Norm: "group", Groups: 2, Activation: "elu", Channels: 4,
 		Classes: 3}, [5]int{2, 1, 16, 16, 16}},

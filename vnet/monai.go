@@ -43,6 +43,7 @@ var (
 var (
 	theirStage = regexp.MustCompile(`^(in_tr|(down|up)_tr(\d+)|out_tr)\.(.+)\.(\w+)$`)
 	ourStage   = regexp.MustCompile(`^(encoder\.(\d+)|decoder\.(\d+)|head)\.(.+)\.(\w+)$`)
+	coarser    = regexp.MustCompile(`^head\.\d+\.`) // heads of deep supervision
 	opNumber   = regexp.MustCompile(`^(ops\.|conv)(\d)(\..+|$)`)
 )
 
@@ -139,6 +140,9 @@ func ToMONAI(path, out string) (voxsaw.Network, error) {
 			"--norm batch --levels 4 --channels 16 trains MONAI's", path, n.Describe())
 	}
 	_, err = checkpoint.Export(path, out, func(name string, shape []int) (string, []int, error) {
+		if coarser.MatchString(name) {
+			return "", nil, nil // of training alone
+		}
 		to, ok := monaiName(name)
 		if !ok {
 			return "", nil, fmt.Errorf("%q has no place in MONAI's network", name)

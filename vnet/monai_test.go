@@ -11,8 +11,11 @@ import (
 
 	"github.com/voxsaw/voxsaw"
 	"github.com/voxsaw/voxsaw/internal/checkpoint"
+	"github.com/voxsaw/voxsaw/internal/device"
 	"github.com/voxsaw/voxsaw/internal/device/cpu"
 	"github.com/voxsaw/voxsaw/internal/device/cpu/cputest"
+	"github.com/voxsaw/voxsaw/internal/device/devicetest"
+	"github.com/voxsaw/voxsaw/internal/nn"
 	"github.com/voxsaw/voxsaw/internal/safetensors"
 )
 
@@ -217,21 +220,43 @@ func TestToMONAI(t *testing.T) {
 			t.Fatal(err)
 		}
 	}
-	write(checkpoint.Segmentation, "network: {preset: monai, channels: 1, classes: 2}\n")
-	n, err := ToMONAI(path, out)
-	if err != nil || n.Channels != 1 || n.Activation != "elu" {
-		t.Fatalf("%+v, %v", n, err)
-	}
-	got, _ := readTensors(t, out)
-	want, _ := readTensors(t, monaiWeights)
-	if len(got) != len(want) {
-		t.Errorf("%d tensors, MONAI has %d", len(got), len(want))
-	}
-	for name, values := range want {
-		if !slices.Equal(got[name], values) {
-			t.Errorf("%s differs", name)
+	same := func() {
+		t.Helper()
+		n, err := ToMONAI(path, out)
+		if err != nil || n.Channels != 1 || n.Activation != "elu" {
+			t.Fatalf("%+v, %v", n, err)
+		}
+		got, _ := readTensors(t, out)
+		want, _ := readTensors(t, monaiWeights)
+		if len(got) != len(want) {
+			t.Errorf("%d tensors, MONAI has %d", len(got), len(want))
+		}
+		for name, values := range want {
+			if !slices.Equal(got[name], values) {
+				t.Errorf("%s differs", name)
+			}
 		}
 	}
+	write(checkpoint.Segmentation, "network: {preset: monai, channels: 1, classes: 2}\n")
+	same()
+	// the heads of deep supervision are not MONAI's
+	deep := small
+	deep.DeepSupervision = true
+	network := mustResolve(t, deep)
+	g := nn.NewGraph(nn.Train, device.Float32)
+	network.Decoder(g, network.Encoder(g, g.Input("x", 1, 1, 32, 32, 32)))
+	params := nn.NewParams(devicetest.NewReference(), 1)
+	if err := params.Declare(g); err != nil {
+		t.Fatal(err)
+	}
+	if loaded, err := checkpoint.LoadRenamed(monaiWeights, params, translate); err != nil || len(loaded.Missing) != 4 {
+		t.Fatalf("%v, %v", loaded, err)
+	}
+	if err := checkpoint.Write(path, checkpoint.Description{Kind: checkpoint.Segmentation,
+		Settings: "network: {preset: monai, channels: 1, classes: 2, deep_supervision: true}\n"}, params); err != nil {
+		t.Fatal(err)
+	}
+	same()
 	for want, c := range map[string][2]string{
 		`kind "jigsaw"`:     {"jigsaw", "network: {preset: monai, channels: 1}\n"},
 		"preset monai":      {checkpoint.Segmentation, "network: {preset: paper, channels: 1}\n"},

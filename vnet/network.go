@@ -22,11 +22,13 @@ func (n *network) Encoder(g *nn.Graph, x *nn.Node) []*nn.Node {
 }
 
 // Decoder implements [backbone.Backbone]. Names of parameters begin with "decoder." and "head.".
+// With deep supervision there are, in training, logits at all resolutions but the two coarsest of
+// the encoder's, as nnU-Net has them: those of half the size are made by "head.1.".
 func (n *network) Decoder(g *nn.Graph, stages []*nn.Node) []*nn.Node {
 	if len(stages) != n.Levels+1 {
 		return []*nn.Node{g.Fail("decoder: %d stages, want %d", len(stages), n.Levels+1)}
 	}
-	return []*nn.Node{(&builder{n, n.preset, g}).decoder(stages)}
+	return (&builder{n, n.preset, g}).decoder(stages)
 }
 
 // activate is norm, residual (or nil), activation.
@@ -91,8 +93,9 @@ func (b *builder) stage(name string, x, residual *nn.Node, width, n int) *nn.Nod
 }
 
 // decoder: for each level up-convolution to half the width, the encoder's stage beside it, stage;
-// then the head.
-func (b *builder) decoder(stages []*nn.Node) *nn.Node {
+// then the head. The finest logits come first.
+func (b *builder) decoder(stages []*nn.Node) []*nn.Node {
+	var logits []*nn.Node // coarsest first
 	y := stages[b.Levels]
 	for level := b.Levels - 1; level >= 0; level-- {
 		name := fmt.Sprintf("decoder.%d", level)
@@ -105,6 +108,10 @@ func (b *builder) decoder(stages []*nn.Node) *nn.Node {
 		up = b.activate(name+".up", up, nil)
 		both := b.g.Concat(up, skip) // (N, 2 Channels 2^level, D/2^level, ...)
 		y = b.stage(name, both, both, 2*b.Channels<<level, b.preset.decoder[3-level])
+		if b.DeepSupervision && level > 0 && level < b.Levels-1 && b.g.Mode() == nn.Train {
+			head := fmt.Sprintf("head.%d.logits", level)
+			logits = append(logits, b.g.Conv(head, y, b.Classes, nn.Cube(1, 1, 0), true))
+		}
 	}
 	if b.wideHead {
 		y = b.g.Conv("head.conv", y, b.Classes, nn.Cube(5, 1, 2), b.bias)
@@ -114,5 +121,7 @@ func (b *builder) decoder(stages []*nn.Node) *nn.Node {
 		}
 		y = b.g.Activate("head.conv", y, nn.Activation{Norm: norm, Act: activations[b.Activation]})
 	}
-	return b.g.Conv("head.logits", y, b.Classes, nn.Cube(1, 1, 0), true)
+	logits = append(logits, b.g.Conv("head.logits", y, b.Classes, nn.Cube(1, 1, 0), true))
+	slices.Reverse(logits)
+	return logits
 }

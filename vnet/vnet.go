@@ -132,6 +132,9 @@ func resolve(n voxsaw.Network) (*network, error) {
 				n.Inputs, n.Channels, n.InputChannels()*max(n.Channels/n.InputChannels(), 1))
 	case n.Levels < 1 || n.Levels > 4:
 		return nil, fmt.Errorf("%d levels: want 1 to 4", n.Levels)
+	case n.DeepSupervision && n.Levels < 3:
+		return nil, fmt.Errorf("deep_supervision: want 3 levels or more, not %d: there are heads at all resolutions "+
+			"but the two coarsest", n.Levels)
 	case n.Norm == backbone.NormGroup && n.Channels%n.Groups != 0:
 		return nil, fmt.Errorf("%d groups do not divide %d channels", n.Groups, n.Channels)
 	case n.Dropout >= 1:

@@ -2,6 +2,7 @@ package vnet
 
 import (
 	"errors"
+	"fmt"
 	"strings"
 	"testing"
 
@@ -33,6 +34,8 @@ func TestParts(t *testing.T) {
 	for preset := range presets {
 		backbonetest.Parts(t, devicetest.NewReference(),
 			mustResolve(t, voxsaw.Network{Preset: preset, Channels: 2, Levels: 2}))
+		backbonetest.Parts(t, devicetest.NewReference(),
+			mustResolve(t, voxsaw.Network{Preset: preset, Channels: 2, Levels: 3, DeepSupervision: true}))
 	}
 }
 
@@ -71,6 +74,7 @@ func TestSettingsThatCannotBe(t *testing.T) {
 		"norm":       {Norm: "layer"},
 		"activation": {Activation: "gelu"},
 		"levels":     {Levels: 5},
+		"want 3":     {Levels: 2, DeepSupervision: true},
 		"channels":   {Channels: -1},
 		"groups":     {Norm: "group", Channels: 6, Groups: 4},
 		"dropout":    {Dropout: 1},
@@ -125,6 +129,35 @@ func TestMemoryLimit(t *testing.T) {
 	var tooLarge *exec.MemoryError
 	if !errors.As(err, &tooLarge) {
 		t.Errorf("got %v", err)
+	}
+}
+
+// The heads of deep supervision are in the arithmetic of training: at a half and a quarter of the
+// size a product for each class and channel of each voxel; and in none of prediction.
+func TestDeepSupervisionIsCounted(t *testing.T) {
+	dev := cputest.New(t, cpu.Options{})
+	flops := func(mode nn.Mode, deep bool) float64 {
+		n := mustResolve(t, voxsaw.Network{Channels: 2, Norm: "instance", Classes: 3, DeepSupervision: deep})
+		g := nn.NewGraph(mode, device.Float32)
+		logits := n.Decoder(g, n.Encoder(g, g.Input("x", 1, 1, 32, 32, 32)))
+		o := nn.Options{Outputs: map[string]*nn.Node{}}
+		for level, y := range logits {
+			o.Outputs[fmt.Sprint(level)] = y
+		}
+		params := nn.NewParams(dev, 1)
+		defer params.Close()
+		program, err := nn.Compile(dev, g, params, o)
+		if err != nil {
+			t.Fatal(err)
+		}
+		defer program.Close()
+		return program.ForwardFLOPs()
+	}
+	if got, want := flops(nn.Train, true)-flops(nn.Train, false), float64(2*3*(8*16*16*16+16*8*8*8)); got != want {
+		t.Errorf("the heads take %v FLOP, want %v", got, want)
+	}
+	if flops(nn.Eval, true) != flops(nn.Eval, false) {
+		t.Error("there are heads in prediction")
 	}
 }
 

@@ -14,6 +14,7 @@ import (
 	"github.com/voxsaw/voxsaw/internal/config"
 	"github.com/voxsaw/voxsaw/internal/device"
 	"github.com/voxsaw/voxsaw/internal/train/traintest"
+	"github.com/voxsaw/voxsaw/segment"
 	"github.com/voxsaw/voxsaw/volume"
 	"github.com/voxsaw/voxsaw/volume/phantom"
 	"github.com/voxsaw/voxsaw/volume/prepared"
@@ -156,6 +157,33 @@ func TestLabelledLastOfArmsWithoutTeachers(t *testing.T) {
 	_, err := Run(t.Context(), p, Setting{Out: filepath.Join(t.TempDir(), "out"), Device: traintest.CPU(t),
 		Console: &watched{step: func(string, int) {}}})
 	if err != nil {
+		t.Error(err)
+	}
+}
+
+// Arms may differ in augmentation and in deep supervision, which is no other network in prediction;
+// pretrained weights fit with it and without.
+func TestArmsOfRecipes(t *testing.T) {
+	p := DefaultPlan()
+	p.Data, p.Finetune.Network = "nowhere", voxsaw.Network{Channels: 2, Levels: 3, Norm: "instance"}
+	p.Finetune.Crop = [3]int{16, 16, 16}
+	arm := func(finetune string) Initialisation {
+		return Initialisation{Name: "arm", Finetune: config.NewSection(finetune),
+			Pretrain: config.NewSection("{network: {channels: 2, levels: 3, norm: instance}, crop: [24, 24, 24], " +
+				"grid: [2, 2, 2], patch: [8, 8, 8]}")}
+	}
+	c, err := p.finetune(arm("{augment: {preset: nnunet, nnunet: {blur: 0}}, network: {deep_supervision: true}}"))
+	want := segment.DefaultNNUNetAugmentation()
+	want.Blur = 0
+	if err != nil || !c.Network.DeepSupervision || c.Augment.NNUNet != want ||
+		c.Augment.Preset != segment.PresetNNUNet {
+		t.Errorf("%+v, %v", c, err)
+	}
+	if _, err := p.finetune(arm("{network: {channels: 4}}")); err == nil {
+		t.Error("arms have networks of their own")
+	}
+	p.Finetune.Network.DeepSupervision = true
+	if err := p.checkNetwork(arm("{}")); err != nil {
 		t.Error(err)
 	}
 }

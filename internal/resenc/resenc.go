@@ -59,6 +59,9 @@ func resolve(n voxsaw.Network) (*unet, error) {
 	if n.Preset != "" {
 		return nil, fmt.Errorf("network preset %q: %s has no presets, leave it empty", n.Preset, Kind)
 	}
+	if n.DeepSupervision {
+		return nil, fmt.Errorf("deep_supervision: %s always has it, leave it out", Kind)
+	}
 	if n.Channels == 0 {
 		n.Channels = 32
 	}

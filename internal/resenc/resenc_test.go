@@ -162,6 +162,7 @@ func TestStateDict(t *testing.T) {
 func TestSettingsThatCannotBe(t *testing.T) {
 	for want, c := range map[string]voxsaw.Network{
 		"preset":                    {Preset: "paper"},
+		"always has it":             {DeepSupervision: true},
 		"norm":                      {Norm: "layer"},
 		"activation":                {Activation: "prelu"},
 		"0 levels":                  {Blocks: []int{2}},
