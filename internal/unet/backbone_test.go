@@ -33,7 +33,7 @@ func TestArchitecture(t *testing.T) {
 	for _, residual := range []bool{true, false} {
 		for _, slope := range []float64{0.01, 0.2} {
 			s := thick()
-			s.Residual, s.Slope = residual, slope
+			s.Residual, s.Slope, s.Epsilon = residual, slope, slope/10
 			got, err := Parse(s.Architecture())
 			if err != nil || !reflect.DeepEqual(got, s) {
 				t.Errorf("%v, %v\n%s", got, err, s.Architecture())
