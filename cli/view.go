@@ -92,7 +92,8 @@ func runView(cmd *cobra.Command, o viewOptions, path string) error {
 func (o viewOptions) site(ctx context.Context, path string, stderr io.Writer) (site viewer.Site, done func(),
 	err error) {
 	site.Title = experiment.NameOf(path)
-	site.Failed = sayOnce(stderr)
+	tell := sayOnce(stderr)
+	site.Failed = func(name string, err error) { tell(fmt.Sprintf("%s cannot be shown: %v", name, err)) }
 	var open []func()
 	done = func() {
 		for _, f := range slices.Backward(open) {
@@ -119,7 +120,11 @@ func (o viewOptions) site(ctx context.Context, path string, stderr io.Writer) (s
 	if err == nil {
 		readMap = func(name, path string) (*volume.LabelMap, error) {
 			r, _ := store.Record(name)
-			return dataset.ReadLabelMapOf(r, path, o.Read)
+			l, err := dataset.ReadLabelMapOf(r, path, o.Read)
+			if err == nil {
+				tell(dataset.DoubtOf(r, path, l.Grid))
+			}
+			return l, err
 		}
 	}
 	switch {
@@ -147,7 +152,11 @@ func (o viewOptions) site(ctx context.Context, path string, stderr io.Writer) (s
 		}
 		readMap = func(name, path string) (*volume.LabelMap, error) {
 			at := slices.IndexFunc(found.Cases, func(c dataset.Case) bool { return c.ID == name })
-			return found.Cases[at].ReadLabelMap(path, o.Read)
+			l, err := found.Cases[at].ReadLabelMap(path, o.Read)
+			if err == nil {
+				tell(found.Cases[at].Doubt(path, l.Grid))
+			}
+			return l, err
 		}
 	}
 	if err = o.addPredictions(site.Cases, readMap); err != nil {
@@ -157,14 +166,14 @@ func (o viewOptions) site(ctx context.Context, path string, stderr io.Writer) (s
 	return site, done, err
 }
 
-// sayOnce tells why cases cannot be shown, each reason once, from several goroutines.
-func sayOnce(stderr io.Writer) func(name string, err error) {
+// sayOnce warns of each thing once, of "" never, from several goroutines.
+func sayOnce(stderr io.Writer) func(text string) {
 	var mutex sync.Mutex
 	told := map[string]bool{}
-	return func(name string, err error) {
+	return func(text string) {
 		mutex.Lock()
 		defer mutex.Unlock()
-		if text := fmt.Sprintf("%s cannot be shown: %v", name, err); !told[text] {
+		if text != "" && !told[text] {
 			told[text] = true
 			say(stderr, "WARNING: %s", text)
 		}

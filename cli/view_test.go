@@ -6,7 +6,6 @@ import (
 	"errors"
 	"fmt"
 	"image"
-	"io"
 	"maps"
 	"math"
 	"os"
@@ -238,10 +237,12 @@ func TestViewShowsObjects(t *testing.T) {
 	for _, format := range []string{"nifti", "dicom-seg", "rtstruct"} {
 		commandtest.Type(t, "predict scans/imagesTr --checkpoint organs --format "+format+" --out "+format)
 	}
+	var said bytes.Buffer
 	shown := func(path, predictions string, n int) (*volume.LabelMap, map[uint16]string, error) {
 		t.Helper()
+		said.Reset()
 		o := viewOptions{Read: dataset.DefaultReadOptions(), Predictions: predictions}
-		site, done, err := o.site(t.Context(), path, io.Discard)
+		site, done, err := o.site(t.Context(), path, &said)
 		commandtest.Must(t, err)
 		defer done()
 		l, err := site.Cases[n].Prediction()
@@ -251,6 +252,9 @@ func TestViewShowsObjects(t *testing.T) {
 		for n := range 2 {
 			want, _, err := shown(path, "nifti", n)
 			commandtest.Must(t, err)
+			if said.Len() > 0 {
+				t.Errorf("a label map of %s: %s", path, said.String())
+			}
 			for format, least := range map[string]float64{"dicom-seg": 1, "rtstruct": 0.99} {
 				got, called, err := shown(path, format, n)
 				commandtest.Must(t, err)
@@ -276,6 +280,20 @@ func TestViewShowsObjects(t *testing.T) {
 	for _, path := range []string{"scans", "prepared"} {
 		if _, _, err := shown(path, "dicom-seg", 1); err == nil || !strings.Contains(err.Error(), "another series") {
 			t.Errorf("another scan's object beside %s: %v", path, err)
+		}
+	}
+	commandtest.Must(t, os.Rename("nifti/case_1.nii.gz", "nifti/case_2.nii.gz"))
+	elsewhere := volume.Grid{Shape: [3]int{9, 9, 9}, Affine: volume.Scaling([3]float64{3, 3, 3})}
+	commandtest.Must(t, nifti.WriteLabels("nifti/case_1.nii.gz", &volume.LabelMap{Grid: elsewhere,
+		Labels: make([]uint16, elsewhere.Len())}))
+	for _, path := range []string{"scans", "prepared"} {
+		for n, want := range []string{": image and labels do not fill",
+			" than .*: it was predicted from other files\n$"} {
+			_, _, err := shown(path, "nifti", n)
+			if ok, _ := regexp.MatchString("^WARNING: nifti.case_..nii.gz may be of another scan"+want,
+				said.String()); !ok || err != nil {
+				t.Errorf("another scan's label map beside %s: %q, %v", path, said.String(), err)
+			}
 		}
 	}
 }

@@ -159,11 +159,17 @@ func (c Case) readImage(o ReadOptions) (v *volume.Volume, s *dicom.Series, notes
 // names decide which number a label has in the data set, it gets that.
 func (c Case) Read(o ReadOptions, names map[uint16]string) (v *volume.Volume, l *volume.LabelMap, notes []string,
 	err error) {
-	if c.renumber == nil {
-		return c.readAsStored(o, names)
+	if c.renumber != nil {
+		names = c.names
 	}
-	if v, l, notes, err = c.readAsStored(o, c.names); err != nil || l == nil {
+	if v, l, notes, err = c.readAsStored(o, names); err != nil || l == nil {
 		return v, l, notes, err
+	}
+	if why, _ := c.madeOfOthers(c.Labels); why != "" {
+		notes = append(notes, "WARNING: "+why)
+	}
+	if c.renumber == nil {
+		return v, l, notes, nil
 	}
 	if l, err = c.renumbered(l); err != nil {
 		return nil, nil, nil, err

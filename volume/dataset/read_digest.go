@@ -7,6 +7,7 @@ import (
 	"slices"
 	"strings"
 
+	"github.com/voxsaw/voxsaw/internal/provenance"
 	"github.com/voxsaw/voxsaw/volume/prepared"
 )
 
@@ -77,4 +78,18 @@ func (c Case) scanFiles() ([]string, error) {
 		files = append(files, own...)
 	}
 	return slices.Compact(slices.Sorted(slices.Values(files))), nil
+}
+
+// madeOfOthers says why a label map was made of other files than the case's scan, "" if it was not;
+// known is false where it does not say of which, or the scan cannot be read.
+func (c Case) madeOfOthers(path string) (why string, known bool) {
+	made := provenance.ScanOf(path)
+	if made == "" || c.Image == "" {
+		return "", false
+	}
+	digest, err := c.Digest()
+	if err != nil || digest == made {
+		return "", err == nil
+	}
+	return fmt.Sprintf("%s may be of another scan than %s: it was predicted from other files", path, c.Image), true
 }

@@ -28,6 +28,36 @@ func ReadLabelMapOf(r prepared.Record, path string, o ReadOptions) (*volume.Labe
 	return readLabelMap(path, o, func() (*dicom.Series, dicom.Options, error) { return SeriesOf(r) })
 }
 
+// Doubt says why a label map that [Case.ReadLabelMap] read may be of another scan than the case's:
+// it was predicted from other files, or, where it does not say from which, lies on other voxels.
+func (c Case) Doubt(path string, l volume.Grid) (why string) {
+	scan, _, known := c.Extent()
+	return c.doubt(path, l, scan, known)
+}
+
+// DoubtOf is [Case.Doubt] for a case that was prepared.
+func DoubtOf(r prepared.Record, path string, l volume.Grid) (why string) {
+	c, err := madeFrom(r)
+	if err != nil || len(r.More) > 0 { // the files are not known
+		c = Case{}
+	}
+	if _, err := r.Grid.Match(l); err == nil {
+		return c.doubt(path, l, r.Grid, true)
+	}
+	return c.doubt(path, l, r.Original, true)
+}
+
+func (c Case) doubt(path string, l, scan volume.Grid, known bool) string {
+	if why, known := c.madeOfOthers(path); known {
+		return why
+	}
+	_, shared := scan.Shares(l)
+	if _, err := scan.Match(l); known && err != nil && !shared {
+		return fmt.Sprintf("%s may be of another scan: %v", path, err)
+	}
+	return ""
+}
+
 func readLabelMap(path string, o ReadOptions, series func() (*dicom.Series, dicom.Options, error)) (*volume.LabelMap,
 	error) {
 	if format.IsName(path) {

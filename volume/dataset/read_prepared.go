@@ -23,28 +23,12 @@ var originRead = regexp.MustCompile(`\{Tilt:(\S*) Gaps:(\S*) `)
 // it. It is nil where the scan was no DICOM. It is read, and an error where it is gone or holds
 // other voxels now.
 func SeriesOf(r prepared.Record) (s *dicom.Series, how dicom.Options, err error) {
-	if len(r.Sources) == 0 {
-		return nil, how, nil
-	}
-	c := Case{Image: r.Sources[0].Path}
-	stat, err := os.Stat(c.Image)
-	if err != nil && !format.IsName(c.Image) {
+	c, err := madeFrom(r)
+	if err != nil || c.series == nil {
 		return nil, how, err
-	} else if err != nil || !c.IsDICOM() {
-		return nil, how, nil
-	}
-	if _, err := fmt.Sscanf(r.Origin, originOfImage, &c.Series, &c.Volume); err != nil {
-		return nil, how, fmt.Errorf("it is not recorded which series of %s was read: run voxsaw prepare again", c.Image)
 	}
 	if parts := originRead.FindStringSubmatch(r.Origin); parts != nil {
 		how.Tilt, how.Gaps = dicom.Tilt(parts[1]), dicom.Gaps(parts[2])
-	}
-	paths := []string{c.Image}
-	if !stat.IsDir() && c.Series != "" { // one of the files of a series
-		paths = foldersOf(r.Sources)
-	}
-	if c.series, _, err = chooseSeries(c.Series, paths[0], paths[1:]...); err != nil {
-		return nil, how, err
 	}
 	if err := c.series.Referable(); err != nil {
 		return nil, how, err
@@ -66,6 +50,30 @@ func SeriesOf(r prepared.Record) (s *dicom.Series, how dicom.Options, err error)
 		}
 	}
 	return nil, how, fmt.Errorf("%s holds other voxels than were prepared: run voxsaw prepare again", c.Image)
+}
+
+// madeFrom is the case that a prepared one was read from, of several channels the first, with its
+// series where it was DICOM.
+func madeFrom(r prepared.Record) (c Case, err error) {
+	if len(r.Sources) == 0 {
+		return c, nil
+	}
+	c.Image = r.Sources[0].Path
+	stat, err := os.Stat(c.Image)
+	if err != nil && !format.IsName(c.Image) {
+		return c, err
+	} else if err != nil || !c.IsDICOM() {
+		return c, nil
+	}
+	if _, err := fmt.Sscanf(r.Origin, originOfImage, &c.Series, &c.Volume); err != nil {
+		return c, fmt.Errorf("it is not recorded which series of %s was read: run voxsaw prepare again", c.Image)
+	}
+	paths := []string{c.Image}
+	if !stat.IsDir() && c.Series != "" { // one of the files of a series
+		paths = foldersOf(r.Sources)
+	}
+	c.series, _, err = chooseSeries(c.Series, paths[0], paths[1:]...)
+	return c, err
 }
 
 // foldersOf are the folders that files lie in, the first one's first, but for those of voxels.
