@@ -129,15 +129,25 @@ func checkCase(dir string, r Record) error {
 	if err := checkVoxels(dir, r); err != nil {
 		return fmt.Errorf("case %s: %w", r.ID, err)
 	}
+	var gone []string
 	for _, source := range r.Sources {
 		switch changed, err := source.Changed(); {
 		case errors.Is(err, fs.ErrNotExist):
 			// Prepared cases stand on their own: the scans may have been moved or left on another
-			// machine.
+			// machine, a folder as a whole.
+			gone = append(gone, source.Path)
 		case err != nil:
 			return fmt.Errorf("case %s: %w", r.ID, err)
 		case changed:
 			return fmt.Errorf("case %s: %s %w", r.ID, source.Path, ErrStale)
+		}
+	}
+	for _, path := range gone {
+		if slices.ContainsFunc(r.Sources, func(s Source) bool {
+			return filepath.Dir(s.Path) == filepath.Dir(path) && !slices.Contains(gone, s.Path)
+		}) {
+			return fmt.Errorf("case %s: %s is gone, other files of the case beside it are not: the scan %w", r.ID, path,
+				ErrStale)
 		}
 	}
 	return nil
