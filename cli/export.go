@@ -20,6 +20,7 @@ import (
 	"github.com/voxsaw/voxsaw/volume"
 	"github.com/voxsaw/voxsaw/volume/dataset"
 	"github.com/voxsaw/voxsaw/volume/nifti"
+	"github.com/voxsaw/voxsaw/volume/prepare"
 )
 
 type exportOptions struct {
@@ -82,6 +83,10 @@ func runExport(cmd *cobra.Command, o exportOptions, roots []string) error {
 	}
 	if note != "" {
 		say(stderr, "%s", note)
+	}
+	// by p all stays on the voxels of the scans
+	if need, free, err := prepare.Room(d, o.Out, p, dataset.Part{}); err == nil {
+		sayNote(stderr, tooFull("files may take, before they are compressed,", need, free, o.Out, "writes all anew"))
 	}
 	channels := d.Channels
 	if len(channels) < 2 {

@@ -124,7 +124,7 @@ func runPrepare(cmd *cobra.Command, o prepareOptions, roots []string) error {
 	}
 	if !o.Work.Merge {
 		if need, free, err := prepare.Room(d, o.Out, o.Preparation, part); err == nil {
-			sayNote(stderr, tooFull(need, free, o.Out))
+			sayNote(stderr, tooFull("prepared cases may take", need, free, o.Out, "goes on from there"))
 		}
 	}
 	progress := terminal.NewProgress(stderr, "prepare", part.Len(len(d.Cases)))
@@ -153,14 +153,14 @@ func runPrepare(cmd *cobra.Command, o prepareOptions, roots []string) error {
 	return explainPrepare(cmd.Context(), err, summary, d)
 }
 
-// tooFull warns of a disk that may not have room for what is prepared, before anything is; "" where
+// tooFull warns of a disk that may not have room for what is written, before anything is; "" where
 // it has, or its system does not tell.
-func tooFull(need, free int64, dir string) string {
+func tooFull(what string, need, free int64, dir, again string) string {
 	if free < 0 || need <= free {
 		return ""
 	}
-	return fmt.Sprintf("WARNING: the prepared cases may take %s, and the disk of %s has %s free: where no room is "+
-		"left the run stops, and the same command goes on from there", terminal.Bytes(need), dir, terminal.Bytes(free))
+	return fmt.Sprintf("WARNING: the %s %s, and the disk of %s has %s free: where no room is left the run stops, and "+
+		"the same command %s", what, terminal.Bytes(need), dir, terminal.Bytes(free), again)
 }
 
 // unusualLabels warns of labels that are unlike those of the other cases.
