@@ -78,6 +78,9 @@ func runExport(cmd *cobra.Command, o exportOptions, roots []string) error {
 		return err
 	}
 	var note string
+	if err := d.CheckNames(); err != nil {
+		return explainPrepare(cmd.Context(), err, nil, d)
+	}
 	if d, p, note, err = d.ChooseModality(p, o.Read, 0); err != nil {
 		return err
 	}

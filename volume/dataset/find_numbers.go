@@ -16,9 +16,9 @@ import (
 // segments are often no more than the order in which somebody drew them.
 
 // namedCases are the cases whose labels have names that tell them apart; all says that there are
-// some, that no other case has labels that are numbers, and that the data set's own list tells them
-// apart, too.
-func (d *Dataset) namedCases() (named []int, all bool) {
+// some, that no other case has labels that are numbers, unless some are enough, and that the data
+// set's own list tells them apart, too.
+func (d *Dataset) namedCases(some bool) (named []int, all bool) {
 	for n, c := range d.Cases {
 		if c.Labels == "" || c.Masks != nil {
 			continue
@@ -28,6 +28,9 @@ func (d *Dataset) namedCases() (named []int, all bool) {
 			told[safetext.Fold(name)] = true
 		}
 		if len(told) == 0 || len(told) < len(c.names) || c.labelVolumes > 1 {
+			if some {
+				continue
+			}
 			return nil, false
 		}
 		named = append(named, n)
@@ -54,7 +57,7 @@ func (v votes) numbersOf(name string) []uint16 {
 // spellings of one structure, if neither has another number anywhere: that is refused, as before.
 // That numbers mean the same all the same nobody can say where one name has several.
 func (d Dataset) agreeNumbers(o Options) (Dataset, error) {
-	named, all := d.namedCases()
+	named, all := d.namedCases(o.SameLabels)
 	v, spelling := votes{}, map[string]string{}
 	at := map[uint16][]string{} // names of a number
 	vote := func(label uint16, name string, weight int) {

@@ -1,10 +1,13 @@
 package dataset
 
 import (
+	"errors"
+	"fmt"
 	"maps"
 	"os"
 	"path/filepath"
 	"slices"
+	"strings"
 	"testing"
 
 	"github.com/voxsaw/voxsaw/volume"
@@ -87,6 +90,24 @@ func TestNumbersGoByNames(t *testing.T) {
 	if d, err = DetectAll([]string{in("back"), in("other")}, Options{}); err != nil || len(d.LabelNames) != 3 ||
 		d.LabelNames[2] != "pancreas" {
 		t.Errorf("%v, %v", err, d.LabelNames)
+	}
+	// that numbers mean the same nobody can say of these, whatever lies beside them without names
+	for n, names := range []map[uint16]string{{1: "pancreas", 2: "liver"}, {1: "liver", 2: "pancreas"}} {
+		segments.Names = map[uint16]string{1: names[1], 2: names[2], 3: "stomach"}
+		folder := in("one", fmt.Sprint("patient", n))
+		datasettest.WriteSeries(t, filepath.Join(folder, "ct"), fmt.Sprint("1.2.3.", n), v, false)
+		datasettest.WriteSegmentation(t, filepath.Join(folder, "seg.dcm"), filepath.Join(folder, "ct"), segments)
+	}
+	if err := errors.Join(nifti.Write(in("one", "plain.nii.gz"), v),
+		nifti.WriteLabels(in("one", "plain_seg.nii.gz"), numbered(1, 2, 3))); err != nil {
+		t.Fatal(err)
+	}
+	if d, err = Detect(in("one"), Options{SameLabels: true}); err != nil {
+		t.Fatal(err)
+	}
+	if err := d.CheckNames(); len(d.Cases) != 3 || err == nil ||
+		!strings.Contains(err.Error(), "is label 1 and 2, and label 1 is also") {
+		t.Errorf("names with other numbers beside numbers alone, said to be the same: %v, %+v", err, d.Cases)
 	}
 	// one number of two names that have no other may be one structure, or two
 	if d, err = DetectAll([]string{in("set"), in("foreign")}, Options{}); err == nil {
