@@ -25,15 +25,13 @@ type Ensemble struct {
 	members []*Predictor // in the order of their digests, which no order of naming them changes
 	digest  string
 	memory  int64 // limit in bytes; 0: none
-	asked   bool  // for probabilities
+	asked   Options
 }
 
 // NewEnsemble makes the models ready, which all must tell the same labels by the same channels. In
 // which order they are given changes no bit of what they predict.
 func NewEnsemble(dev device.Device, models []*Model, o Options) (*Ensemble, error) {
 	switch {
-	case o.Agreement:
-		return nil, &AskedError{"of several models of nnU-Net no agreement is told", "--agreement"}
 	case o.Postprocess:
 		return nil, &AskedError{"of several models of nnU-Net no postprocessing is known: that of each is of its own " +
 			"label maps", "--components"}
@@ -41,8 +39,8 @@ func NewEnsemble(dev device.Device, models []*Model, o Options) (*Ensemble, erro
 		return nil, &AskedError{models[0].Folder + ": its regions may overlap, so that their probabilities are none " +
 			"of labels", "--probabilities"}
 	}
-	e := &Ensemble{memory: o.Memory, asked: o.Probabilities}
-	o.Probabilities, o.ensemble = true, true
+	e := &Ensemble{memory: o.Memory, asked: o}
+	o.Probabilities, o.Agreement, o.ensemble = true, false, true
 	digests := map[*Model]string{}
 	for _, m := range models {
 		if err := models[0].agrees(m); err != nil {
@@ -144,12 +142,19 @@ func (e *Ensemble) Notes() (notes []string) {
 }
 
 // hold leaves a model the memory that is not taken by the scan, which all models but the last are
-// given a copy of.
-func (e *Ensemble) hold(member int, scanBytes int64) *Predictor {
+// given a copy of, and by the label maps of those before it, where they are compared.
+func (e *Ensemble) hold(member, voxels int, scanBytes int64) *Predictor {
 	p := e.members[member]
 	p.summed = member > 0
-	if p.memory = e.memory; e.memory > 0 && member < len(e.members)-1 {
-		p.memory = max(e.memory-scanBytes, 1)
+	taken := int64(0)
+	if member < len(e.members)-1 {
+		taken = scanBytes
+	}
+	if e.asked.Agreement {
+		taken += 2 * int64(voxels*member)
+	}
+	if p.memory = e.memory; e.memory > 0 {
+		p.memory = max(e.memory-taken, 1)
 	}
 	return p
 }
@@ -158,7 +163,7 @@ func (e *Ensemble) hold(member int, scanBytes int64) *Predictor {
 func (e *Ensemble) Fits(g volume.Grid, voxelBytes int) error {
 	scanBytes := int64(g.Len()) * int64(voxelBytes*len(e.members[0].Plan.Channels))
 	for n := range e.members {
-		if err := e.hold(n, scanBytes).Fits(g, voxelBytes); err != nil {
+		if err := e.hold(n, g.Len(), scanBytes).Fits(g, voxelBytes); err != nil {
 			return err
 		}
 	}
@@ -166,7 +171,8 @@ func (e *Ensemble) Fits(g volume.Grid, voxelBytes int) error {
 }
 
 // PredictMaps makes the label map of a scan, as [Predictor.PredictMaps] does. The probabilities are
-// the means, where they are asked for.
+// the means, and the agreement is that of the label maps which the models make alone, on the voxels
+// of the scan, where they are asked for.
 func (e *Ensemble) PredictMaps(ctx context.Context, channels []*volume.Volume) (*volume.LabelMap, *Maps, error) {
 	var scanBytes int64
 	for _, v := range channels {
@@ -174,11 +180,12 @@ func (e *Ensemble) PredictMaps(ctx context.Context, channels []*volume.Volume) (
 	}
 	var l *volume.LabelMap
 	var sums []float32
+	opinions := newVotes(e.members[0].Labels, len(e.members))
 	for n := range e.members {
 		if len(channels) == 0 {
 			return nil, nil, e.members[n].check(channels)
 		}
-		p, scan := e.hold(n, scanBytes), channels
+		p, scan := e.hold(n, channels[0].Len(), scanBytes), channels
 		if n < len(e.members)-1 {
 			scan = copies(channels)
 		}
@@ -189,10 +196,17 @@ func (e *Ensemble) PredictMaps(ctx context.Context, channels []*volume.Volume) (
 			return nil, nil, err
 		}
 		l, sums = one, said.Probabilities
+		if e.asked.Agreement {
+			opinions.plane[n] = l.Labels
+		}
+	}
+	said := &Maps{}
+	if e.asked.Agreement {
+		opinions.count(0, l.Shape[0])
+		said.Agreement = opinions.agreement()
 	}
 	e.members[0].decideBy(sums, float32(len(e.members)), l.Labels)
-	said := &Maps{}
-	if e.asked {
+	if e.asked.Probabilities {
 		said.Probabilities = sums
 	}
 	return l, said, nil
