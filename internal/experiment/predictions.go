@@ -2,6 +2,7 @@ package experiment
 
 import (
 	"context"
+	"encoding/json"
 	"errors"
 	"io/fs"
 	"os"
@@ -44,15 +45,20 @@ func predictionPath(folder, id string) string {
 	return filepath.Join(PredictionsOf(folder), id+".nii.gz")
 }
 
-// stampText says of a kept prediction that nobody drew it.
-const stampText = `{"program": "` + provenance.Crossval + `"}`
-
-func keepPrediction(folder, id string, l *volume.LabelMap) error {
+// keepPrediction writes a label map that says which weights made it, and so that nobody drew it.
+func keepPrediction(folder, id string, l *volume.LabelMap, made segment.Provenance) error {
+	stamp, err := json.Marshal(struct {
+		Program string `json:"program"`
+		segment.Provenance
+	}{provenance.Crossval, made})
+	if err != nil {
+		return err
+	}
 	path := predictionPath(folder, id)
 	if err := atomicfile.MakeFolder(filepath.Dir(path)); err != nil {
 		return err
 	}
-	return nifti.WriteLabelsWith(path, l, nil, []nifti.Extension{provenance.Extension(stampText)})
+	return nifti.WriteLabelsWith(path, l, nil, []nifti.Extension{provenance.Extension(string(stamp))})
 }
 
 // sealPredictions keeps the digests of the predictions that a trial has kept.

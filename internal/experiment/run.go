@@ -599,7 +599,7 @@ func (r *runner) score(ctx context.Context, folder string, networks, ids []strin
 		if err != nil {
 			return nil, err // it names the case
 		}
-		return s, keepPrediction(folder, ids[i], prediction)
+		return s, keepPrediction(folder, ids[i], prediction, predictor.Provenance())
 	})
 	scores := slices.Concat(all...)
 	eval.Sort(scores)

@@ -4,10 +4,13 @@ import (
 	"path/filepath"
 	"reflect"
 	"slices"
+	"strings"
 	"testing"
 
 	"github.com/voxsaw/voxsaw"
 	"github.com/voxsaw/voxsaw/eval"
+	checkpoints "github.com/voxsaw/voxsaw/internal/checkpoint"
+	"github.com/voxsaw/voxsaw/internal/provenance"
 	"github.com/voxsaw/voxsaw/internal/train"
 	"github.com/voxsaw/voxsaw/sample"
 	"github.com/voxsaw/voxsaw/segment"
@@ -97,6 +100,11 @@ func TestScoresAreOfTheScansVoxels(t *testing.T) {
 	kept, err := nifti.ReadLabels(predictionPath(run, "test"))
 	if err != nil || !slices.Equal(kept.Labels, prediction.Labels) {
 		t.Errorf("the trial did not keep its prediction: %v", err)
+	}
+	weights, err := checkpoints.Digest(checkpoint)
+	if stamp, ok := provenance.Read(predictionPath(run, "test")); err != nil || !ok ||
+		!strings.Contains(string(stamp), `"weights":"`+weights[:16]+`","step":20`) {
+		t.Errorf("the prediction does not say that %s made it: %s, %v", weights, stamp, err)
 	}
 	// The report shows what was kept, and needs no network.
 	held, err := store.Open("test")
