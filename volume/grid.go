@@ -189,6 +189,19 @@ func (g Grid) Resampled(spacing [3]float64) (Grid, error) {
 	return o, o.Check()
 }
 
+// Sized is the grid with voxels of other sizes (mm; 0 keeps an axis as it is), from the same first
+// voxel on.
+func (g Grid) Sized(sizes [3]float64) Grid {
+	for a, own := range g.Spacing() {
+		for w := range 3 {
+			if sizes[a] > 0 {
+				g.Affine[w][a] *= sizes[a] / own
+			}
+		}
+	}
+	return g
+}
+
 // Covers is the share of the box of a grid that another's box covers, along the axes of that grid.
 func (g Grid) Covers(of Grid) (share float64, err error) {
 	low, high := [3]float64{math.Inf(1), math.Inf(1), math.Inf(1)}, [3]float64{math.Inf(-1), math.Inf(-1), math.Inf(-1)}

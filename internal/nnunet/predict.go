@@ -265,7 +265,8 @@ func (p *Predictor) predict(ctx context.Context, channels []*volume.Volume, sums
 	if channels[0].Float32 != nil {
 		voxelBytes = 4
 	}
-	crowded := p.network == nil || p.crowded(grid, voxelBytes) // nil after a failure
+	// no network is there after a failure
+	crowded := p.network == nil || p.crowded(p.Seen(grid, channels[0].Pixdim), voxelBytes)
 	if crowded {
 		p.rest()
 	}

@@ -38,6 +38,15 @@ func (p *Plan) turn(g volume.Grid, pixdim [3]float64) (turn, error) {
 	return t, nil
 }
 
+// Seen is a scan's grid with the spacing that the plan goes by: [volume.Volume.Pixdim], but where
+// axes are turned.
+func (p *Plan) Seen(g volume.Grid, pixdim [3]float64) volume.Grid {
+	if p.Turned {
+		return g
+	}
+	return g.Sized(pixdim)
+}
+
 // towards turns the axes to where they shall grow to.
 func (t *turn) towards(axes string) (err error) {
 	own := t.grid

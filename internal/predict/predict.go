@@ -762,6 +762,11 @@ func (b *Batch) one(ctx context.Context, p Model, n int, watch Observer) error {
 				bytes = max(bytes, of)
 			}
 		}
+		if m, ok := p.(*foreign); ok {
+			if h := nifti.HeaderOf(c.Image); h != nil {
+				grid = m.Plan.Seen(grid, h.Pixdim())
+			}
+		}
 		if err := p.Fits(grid, bytes, b.options.Maps); err != nil {
 			return cmp.Or(b.checkSpacing(p, grid), err)
 		}

@@ -3,8 +3,10 @@ package predict
 import (
 	"bytes"
 	"context"
+	"encoding/binary"
 	"encoding/json"
 	"errors"
+	"math"
 	"os"
 	"path/filepath"
 	"slices"
@@ -12,6 +14,7 @@ import (
 	"testing"
 
 	"github.com/voxsaw/voxsaw/internal/miniature"
+	"github.com/voxsaw/voxsaw/internal/nnunet"
 	"github.com/voxsaw/voxsaw/internal/quality"
 	"github.com/voxsaw/voxsaw/segment"
 	"github.com/voxsaw/voxsaw/volume"
@@ -469,5 +472,47 @@ func TestLabelMapsLieAsTheirScan(t *testing.T) {
 	written, err := os.ReadFile(out)
 	if err != nil || !bytes.Equal(written[252:328], scan[252:328]) {
 		t.Errorf("% x, the scan % x: %v", written[252:328], scan[252:328], err)
+	}
+}
+
+// stopping is a predictor of a model of nnU-Net for whose scans there is no memory.
+type stopping struct {
+	foreignPredictor
+	spacing [3]float64 // of the scan that it was asked about
+}
+
+func (s *stopping) Fits(g volume.Grid, _ int) error {
+	s.spacing = g.Spacing()
+	return errors.New("too large")
+}
+
+// Whether there is memory for a scan is asked, before it is read, with the spacing that nnU-Net
+// goes by: pixdim, not the affine's.
+func TestMemoryGoesByPixdim(t *testing.T) {
+	model, err := nnunet.Open(filepath.Join("..", "..", "testdata", "nnunet", "thick"), nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	path := filepath.Join(t.TempDir(), "scan.nii")
+	scansIn(t, filepath.Dir(path), "scan.nii")
+	scan, err := os.ReadFile(path)
+	if err != nil {
+		t.Fatal(err)
+	}
+	for axis, size := range []float32{2, 3, 5} {
+		binary.LittleEndian.PutUint32(scan[80+4*axis:], math.Float32bits(size)) // pixdim
+	}
+	if err := os.WriteFile(path, scan, 0o666); err != nil {
+		t.Fatal(err)
+	}
+	b, err := New([]string{path}, Options{Out: t.TempDir(), Format: NIfTI, Read: dataset.DefaultReadOptions()})
+	if err != nil {
+		t.Fatal(err)
+	}
+	p := &stopping{}
+	err = b.Run(t.Context(), &foreign{p, model, func(func(done, total int), func(string)) {}, segment.Provenance{}},
+		&listener{})
+	if err == nil || p.spacing != [3]float64{2, 3, 5} {
+		t.Errorf("asked with a spacing of %v: %v", p.spacing, err)
 	}
 }

@@ -402,6 +402,9 @@ func (h *Header) unread(more int64) string {
 	return fmt.Sprintf("holds %s more than its header says, which other readers pass over, too: not read", what)
 }
 
+// Pixdim are the voxel sizes that the header says beside the affine ([volume.Volume]).
+func (h *Header) Pixdim() [3]float64 { return h.pixdim }
+
 // Behind says what lies behind the voxels of a compressed file, once they have been read; "" where
 // it ends with them. Of a file that is not compressed Problems says so at once.
 func (h *Header) Behind() string {
