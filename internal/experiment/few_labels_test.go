@@ -107,6 +107,27 @@ func TestFewLabelsIsOfTheLeaderboard(t *testing.T) {
 	}
 }
 
+// The recipes have the data, folds, draws, network and rates of few labels, and the steps of its
+// scratch+, which they are compared with; the residual network has its own steps.
+func TestRecipesAreOfFewLabels(t *testing.T) {
+	p := committed(t, "few-labels.yaml")
+	base, err := p.finetune(p.initialisation("scratch+"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, name := range []string{"recipes.yaml", "recipes-resenc.yaml"} {
+		got, want := committed(t, name), p
+		want.Inits, want.Baseline, want.Pretrain, want.Finetune = got.Inits, got.Baseline, got.Pretrain, base
+		want.Seeds = []uint64{1, 2}
+		if name == "recipes-resenc.yaml" {
+			want.Finetune.Network, want.Finetune.Train.Steps = got.Finetune.Network, got.Finetune.Train.Steps
+		}
+		if !reflect.DeepEqual(got, want) {
+			t.Errorf("%s is another study: %+v, want %+v", name, got, want)
+		}
+	}
+}
+
 // The study of few labels runs to its end, in miniature: all arms on made-up patients, stopped once
 // in the teacher of its last arm; then its report.
 func TestFewLabelsRuns(t *testing.T) {
