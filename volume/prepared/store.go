@@ -12,6 +12,7 @@ import (
 	"path/filepath"
 	"runtime"
 	"slices"
+	"strings"
 	"sync"
 	"sync/atomic"
 
@@ -129,26 +130,26 @@ func checkCase(dir string, r Record) error {
 	if err := checkVoxels(dir, r); err != nil {
 		return fmt.Errorf("case %s: %w", r.ID, err)
 	}
-	var gone []string
+	gone, there := "", false
 	for _, source := range r.Sources {
 		switch changed, err := source.Changed(); {
 		case errors.Is(err, fs.ErrNotExist):
 			// Prepared cases stand on their own: the scans may have been moved or left on another
-			// machine, a folder as a whole.
-			gone = append(gone, source.Path)
+			// machine.
+			gone = cmp.Or(gone, source.Path)
 		case err != nil:
 			return fmt.Errorf("case %s: %w", r.ID, err)
 		case changed:
 			return fmt.Errorf("case %s: %s %w", r.ID, source.Path, ErrStale)
+		default:
+			there = true
 		}
 	}
-	for _, path := range gone {
-		if slices.ContainsFunc(r.Sources, func(s Source) bool {
-			return filepath.Dir(s.Path) == filepath.Dir(path) && !slices.Contains(gone, s.Path)
-		}) {
-			return fmt.Errorf("case %s: %s is gone, other files of the case beside it are not: the scan %w", r.ID, path,
-				ErrStale)
-		}
+	// The slices of a series that lies beside others are sources of their own; then the origin
+	// names it. They leave together.
+	series := strings.HasPrefix(r.Origin, "series ") && !strings.HasPrefix(r.Origin, `series ""`)
+	if series && gone != "" && there {
+		return fmt.Errorf("case %s: %s is gone, other files of the case are not: the scan %w", r.ID, gone, ErrStale)
 	}
 	return nil
 }

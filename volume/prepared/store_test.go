@@ -267,6 +267,38 @@ func TestCaseAir(t *testing.T) {
 	}
 }
 
+// A scan may leave its label map behind; a slice may not leave its series.
+func TestPartsThatAreGone(t *testing.T) {
+	v, l := oblong(t, [3]int{9, 8, 7})
+	for origin, stale := range map[string]bool{`series "", volume 0, by index false,`: false,
+		`series "1.2.3", volume 0, by index false,`: true} {
+		scans, dir := t.TempDir(), t.TempDir()
+		var sources []Source
+		for _, name := range []string{"a", "b"} {
+			path := filepath.Join(scans, name)
+			if err := os.WriteFile(path, []byte(name), 0o666); err != nil {
+				t.Fatal(err)
+			}
+			source, err := NewSource(path)
+			if err != nil {
+				t.Fatal(err)
+			}
+			sources = append(sources, source)
+		}
+		writeStore(t, dir, volume.DefaultPreparation(),
+			Input{ID: "a", Image: v, Labels: l, Sources: sources, Origin: origin})
+		for n, source := range sources {
+			if err := os.Remove(source.Path); err != nil {
+				t.Fatal(err)
+			}
+			// where all are gone, they were moved
+			if _, err := Open(dir); errors.Is(err, ErrStale) != (stale && n == 0) {
+				t.Errorf("%s: %d of 2 files are gone: %v", origin, n+1, err)
+			}
+		}
+	}
+}
+
 func TestTroubleIsNoticed(t *testing.T) {
 	v, l := oblong(t, [3]int{9, 8, 7})
 	scans := t.TempDir()
