@@ -5,6 +5,11 @@ of its own, two scans, and the label maps that TotalSegmentator itself makes of 
     pip install TotalSegmentator==2.18.0 nnunetv2==2.8.1 dynamic_network_architectures==0.4.4
     python3 testdata/totalsegmentator_golden.py
 
+With a folder and the program voxsaw it writes no testdata, but holds that program against TotalSegmentator with networks as large as its own:
+3 mm with 5 stages and patches of 112x112x128, 1.5 mm with 6 stages and 128x128x128. The scans are two of its own, with these voxels.
+
+    python3 testdata/totalsegmentator_golden.py FOLDER VOXSAW
+
 Plans are those of nnU-Net for such data, with fewer stages and channels and a smaller patch. Names of classes are those of the package.
 kbp.nii.gz is a part of a scan of OpenKBP (VOXSAW_DATA/openkbp), whose axes are neither RAS nor is its spacing that of the models. box.nii.gz
 is a larger one, for tasks that look at a box around organs: results_box has their models.
@@ -13,6 +18,7 @@ import json
 import os
 import pathlib
 import shutil
+import subprocess
 import sys
 
 import nibabel as nib
@@ -28,17 +34,18 @@ PARTS = {
 }
 
 
-def model(number, trainer, names, patch, spacing, results="results", name=None, configuration="3d_fullres", features=(8, 8), background=2.0, organs=None):
+def model(number, trainer, names, patch, spacing, results="results", name=None, configuration="3d_fullres", features=(8, 8), background=2.0, organs=None, convolutions=1):
     """Makes a model. Spacing is along (z, y, x). With organs, which have a slope and an offset each, it finds them by the brightness of a voxel
     beside that of the window, so that they are where tissue is; otherwise its weights are drawn."""
     name = name or PARTS[number]
     folder = HERE / results / name / f"{trainer}__nnUNetPlans__{configuration}"
     (folder / "fold_0").mkdir(parents=True)
-    features, strides = list(features), [[1, 1, 1], [2, 2, 2]]
+    features, stages = list(features), len(features)
+    strides, encoder, decoder = [[1] * 3] + [[2] * 3] * (stages - 1), [convolutions] * stages, [convolutions] * (stages - 1)
     resampling = {"is_seg": False, "order": 3, "order_z": 0, "force_separate_z": None}
     arch = {
-        "n_stages": 2, "features_per_stage": features, "conv_op": "torch.nn.modules.conv.Conv3d", "kernel_sizes": [[3, 3, 3]] * 2, "strides": strides, "n_conv_per_stage": [1, 1],
-        "n_conv_per_stage_decoder": [1], "conv_bias": True, "norm_op": "torch.nn.modules.instancenorm.InstanceNorm3d", "norm_op_kwargs": {"eps": 1e-5, "affine": True},
+        "n_stages": stages, "features_per_stage": features, "conv_op": "torch.nn.modules.conv.Conv3d", "kernel_sizes": [[3, 3, 3]] * stages, "strides": strides, "n_conv_per_stage": encoder,
+        "n_conv_per_stage_decoder": decoder, "conv_bias": True, "norm_op": "torch.nn.modules.instancenorm.InstanceNorm3d", "norm_op_kwargs": {"eps": 1e-5, "affine": True},
         "dropout_op": None, "dropout_op_kwargs": None, "nonlin": "torch.nn.LeakyReLU", "nonlin_kwargs": {"inplace": True},
     }
     plans = {
@@ -57,7 +64,7 @@ def model(number, trainer, names, patch, spacing, results="results", name=None, 
     (folder / "plans.json").write_text(json.dumps(plans, indent=1) + "\n")
     (folder / "dataset.json").write_text(json.dumps(dataset, indent=1) + "\n")
     torch.manual_seed(number)
-    net = PlainConvUNet(1, 2, features, torch.nn.Conv3d, 3, strides, 1, len(names) + 1, 1, True, torch.nn.InstanceNorm3d, {"eps": 1e-5, "affine": True}, None, None,
+    net = PlainConvUNet(1, stages, features, torch.nn.Conv3d, 3, strides, encoder, len(names) + 1, decoder, True, torch.nn.InstanceNorm3d, {"eps": 1e-5, "affine": True}, None, None,
                         torch.nn.LeakyReLU, {"inplace": True}, deep_supervision=True)
     with torch.no_grad():
         for layer, p in net.named_parameters():
@@ -85,11 +92,36 @@ def model(number, trainer, names, patch, spacing, results="results", name=None, 
                 "inference_allowed_mirroring_axes": None}, folder / "fold_0" / "checkpoint_final.pth")
 
 
-def main():
-    shutil.rmtree(HERE, ignore_errors=True)
+def home():
     (HERE / "home").mkdir(parents=True)
     (HERE / "home" / "config.json").write_text(json.dumps({"totalseg_id": "none", "send_usage_stats": False, "prediction_counter": 0, "statistics_disclaimer_shown": True}))
     os.environ["TOTALSEG_HOME_DIR"], os.environ["TOTALSEG_WEIGHTS_PATH"] = str(HERE / "home"), str(HERE / "results")
+
+
+def whole(voxsaw):
+    """Networks as large as TotalSegmentator's own, each on a real scan of a window or two."""
+    home()
+    from totalsegmentator.map_tasks_config import TASK_CONFIGS, TASK_ID_WEIGHTS_CONFIGS
+    from totalsegmentator.map_to_binary import class_map
+    from totalsegmentator.python_api import totalsegmentator
+    for task, mode, features, patch, scan in (("total", "fast", (32, 64, 128, 256, 320), [112, 112, 128], "ct.nii.gz"),
+                                              ("trunk_cavities", "default", (32, 64, 128, 256, 320, 320), [128] * 3, "aorta_ct.nii.gz")):
+        config = TASK_CONFIGS[task].get("sub_modes", {mode: TASK_CONFIGS[task]})[mode]
+        number, scan = config["task_id"], pathlib.Path(os.environ["VOXSAW_DATA"]) / "totalsegmentator" / scan
+        model(number, config["trainer"], [class_map[task][n] for n in sorted(class_map[task])], patch, np.full(3, config["resample"]).tolist(),
+              name=TASK_ID_WEIGHTS_CONFIGS[number]["foldername"], features=features, convolutions=2)
+        theirs, ours, probabilities = HERE / f"{task}_theirs.nii.gz", HERE / f"{task}_ours.nii.gz", HERE / f"{task}.npz"
+        totalsegmentator(scan, theirs, task=task, ml=True, fast=mode == "fast", device="cpu", nr_thr_saving=1, save_probabilities=probabilities)
+        subprocess.run([voxsaw, "predict", scan, "--checkpoint", HERE / "results", "--task", task if mode == "default" else f"{task}-{mode}", "--out", ours], check=True)
+        want, got = (np.asanyarray(nib.as_closest_canonical(nib.load(file)).dataobj) for file in (theirs, ours))
+        highest = np.sort(np.load(probabilities)["probabilities"].transpose(0, 3, 2, 1)[:, want != got], axis=0)[-2:]
+        print(f"## {task}: {(want != got).sum()} of {want.size} voxels differ, where their two highest logits are {np.diff(np.log(highest), axis=0).max(initial=0):.4f} apart "
+              f"at most; {len(np.unique(want))} labels, {(want > 0).mean():.3f} labelled", flush=True)
+
+
+def main():
+    shutil.rmtree(HERE, ignore_errors=True)
+    home()
     from totalsegmentator.map_to_binary import class_map, class_map_5_parts
     from totalsegmentator.python_api import totalsegmentator
     for number, part in zip((291, 292, 293, 294, 295), class_map_5_parts.values()):
@@ -162,4 +194,7 @@ BOXES = {"kidney_cysts": 2.0, "liver_vessels": -1.0, "craniofacial_structures": 
 
 
 if __name__ == "__main__":
+    if len(sys.argv) > 2:
+        HERE = pathlib.Path(sys.argv[1]).resolve()
+        sys.exit(whole(sys.argv[2]))
     sys.exit(main())
