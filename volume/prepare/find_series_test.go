@@ -2,7 +2,6 @@ package prepare
 
 import (
 	"crypto/sha256"
-	"errors"
 	"fmt"
 	"os"
 	"path/filepath"
@@ -13,7 +12,6 @@ import (
 	"github.com/voxsaw/voxsaw/volume"
 	"github.com/voxsaw/voxsaw/volume/dataset"
 	"github.com/voxsaw/voxsaw/volume/internal/datasettest"
-	"github.com/voxsaw/voxsaw/volume/prepared"
 )
 
 // sourcesOf are the names of the files that each case is read from.
@@ -57,24 +55,6 @@ func TestFlatFolderOfSeries(t *testing.T) {
 	if err != nil || s.Prepared != 3 {
 		t.Fatal(s, err)
 	}
-
-	// A slice that is gone is told by name, where the others are there.
-	slice, away := filepath.Join(flat, before[nameOf("1.2.6")][7]), filepath.Join(root, "away")
-	if err := os.Rename(slice, away); err != nil {
-		t.Fatal(err)
-	}
-	if _, err := prepared.Open(dir); !errors.Is(err, prepared.ErrStale) ||
-		!strings.Contains(err.Error(), slice+" is gone") {
-		t.Errorf("a slice that is gone: %v", err)
-	}
-	if err := os.Rename(away, slice); err != nil {
-		t.Fatal(err)
-	}
-	store, err := prepared.Open(dir)
-	if err != nil {
-		t.Fatal(err)
-	}
-	store.Close()
 
 	// The first patient leaves, another comes, and so does somebody's note.
 	for _, file := range before[nameOf("1.2.5")] {

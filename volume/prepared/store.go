@@ -12,7 +12,6 @@ import (
 	"path/filepath"
 	"runtime"
 	"slices"
-	"strings"
 	"sync"
 	"sync/atomic"
 
@@ -130,26 +129,16 @@ func checkCase(dir string, r Record) error {
 	if err := checkVoxels(dir, r); err != nil {
 		return fmt.Errorf("case %s: %w", r.ID, err)
 	}
-	gone, there := "", false
 	for _, source := range r.Sources {
 		switch changed, err := source.Changed(); {
 		case errors.Is(err, fs.ErrNotExist):
 			// Prepared cases stand on their own: the scans may have been moved or left on another
 			// machine.
-			gone = cmp.Or(gone, source.Path)
 		case err != nil:
 			return fmt.Errorf("case %s: %w", r.ID, err)
 		case changed:
 			return fmt.Errorf("case %s: %s %w", r.ID, source.Path, ErrStale)
-		default:
-			there = true
 		}
-	}
-	// The slices of a series that lies beside others are sources of their own; then the origin
-	// names it. They leave together.
-	series := strings.HasPrefix(r.Origin, "series ") && !strings.HasPrefix(r.Origin, `series ""`)
-	if series && gone != "" && there {
-		return fmt.Errorf("case %s: %s is gone, other files of the case are not: the scan %w", r.ID, gone, ErrStale)
 	}
 	return nil
 }

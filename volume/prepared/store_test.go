@@ -267,38 +267,6 @@ func TestCaseAir(t *testing.T) {
 	}
 }
 
-// A scan may leave its label map behind; a slice may not leave its series.
-func TestPartsThatAreGone(t *testing.T) {
-	v, l := oblong(t, [3]int{9, 8, 7})
-	for origin, stale := range map[string]bool{`series "", volume 0, by index false,`: false,
-		`series "1.2.3", volume 0, by index false,`: true} {
-		scans, dir := t.TempDir(), t.TempDir()
-		var sources []Source
-		for _, name := range []string{"a", "b"} {
-			path := filepath.Join(scans, name)
-			if err := os.WriteFile(path, []byte(name), 0o666); err != nil {
-				t.Fatal(err)
-			}
-			source, err := NewSource(path)
-			if err != nil {
-				t.Fatal(err)
-			}
-			sources = append(sources, source)
-		}
-		writeStore(t, dir, volume.DefaultPreparation(),
-			Input{ID: "a", Image: v, Labels: l, Sources: sources, Origin: origin})
-		for n, source := range sources {
-			if err := os.Remove(source.Path); err != nil {
-				t.Fatal(err)
-			}
-			// where all are gone, they were moved
-			if _, err := Open(dir); errors.Is(err, ErrStale) != (stale && n == 0) {
-				t.Errorf("%s: %d of 2 files are gone: %v", origin, n+1, err)
-			}
-		}
-	}
-}
-
 func TestTroubleIsNoticed(t *testing.T) {
 	v, l := oblong(t, [3]int{9, 8, 7})
 	scans := t.TempDir()
@@ -322,7 +290,8 @@ func TestTroubleIsNoticed(t *testing.T) {
 	p := volume.DefaultPreparation()
 	fingerprint := writeStore(t, dir, p, Input{ID: "a", Image: v, Labels: l, Sources: []Source{source}}).Fingerprint()
 
-	// The same contents at another time are no change, nor is a scan that was moved away.
+	// The same contents at another time are no change, nor is a scan that was moved away, whether
+	// its label map stays or not.
 	write("scan", then.Add(time.Minute))
 	if _, err := Open(dir); err != nil {
 		t.Error(err)
@@ -331,11 +300,21 @@ func TestTroubleIsNoticed(t *testing.T) {
 	if _, err := Open(dir); !errors.Is(err, ErrStale) {
 		t.Errorf("a scan that changed: %v", err)
 	}
+	now, errNow := NewSource(file)
+	drawn, err := NewSource(t.TempDir())
+	if err := errors.Join(errNow, err); err != nil {
+		t.Fatal(err)
+	}
+	both := t.TempDir()
+	writeStore(t, both, p, Input{ID: "a", Image: v, Labels: l, Sources: []Source{now, drawn},
+		Origin: `series "1.2.3", volume 0,`})
 	if err := os.Remove(file); err != nil {
 		t.Fatal(err)
 	}
-	if _, err := Open(dir); err != nil {
-		t.Error(err)
+	for _, dir := range []string{dir, both} {
+		if _, err := Open(dir); err != nil {
+			t.Error(err)
+		}
 	}
 
 	// A run that is killed leaves the store as it was, and after a change of one of its cases none.
