@@ -87,8 +87,11 @@ func runExport(cmd *cobra.Command, o exportOptions, roots []string) error {
 	if note != "" {
 		say(stderr, "%s", note)
 	}
-	// by p all stays on the voxels of the scans
-	if need, free, err := prepare.Room(d, o.Out, p, dataset.Part{}); err == nil {
+	if free, err := prepare.Free(o.Out); err == nil {
+		var need int64
+		for _, c := range d.Cases {
+			need += c.StoredBytes()
+		}
 		sayNote(stderr, tooFull("files may take, before they are compressed,", need, free, o.Out, "writes all anew"))
 	}
 	channels := d.Channels

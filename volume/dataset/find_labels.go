@@ -83,7 +83,7 @@ func (d Dataset) shareNames(o Options) (Dataset, error) {
 // What can be done about names of labels that do not fit together.
 const (
 	sameLabels = "--same-labels, if each number means the same in all of them"
-	apart      = "--unlabelled, to use no labels; or prepare the folders one by one"
+	apart      = "--unlabelled, to use no labels; or take the folders one by one"
 )
 
 // CheckNames refuses labels whose numbers have other names in other cases, and labels that are

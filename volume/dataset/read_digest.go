@@ -91,5 +91,6 @@ func (c Case) madeOfOthers(path string) (why string, known bool) {
 	if err != nil || digest == made {
 		return "", err == nil
 	}
-	return fmt.Sprintf("%s may be of another scan than %s: it was predicted from other files", path, c.Image), true
+	return fmt.Sprintf("%s was predicted from other files than %s: from another form of this scan, or from another "+
+		"scan", path, c.Image), true
 }

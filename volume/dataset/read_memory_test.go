@@ -1,6 +1,13 @@
 package dataset
 
-import "testing"
+import (
+	"errors"
+	"path/filepath"
+	"testing"
+
+	"github.com/voxsaw/voxsaw/volume"
+	"github.com/voxsaw/voxsaw/volume/nifti"
+)
 
 // A series is as large as the voxels that reading makes of it: float32 where rescaling makes
 // fractions.
@@ -22,5 +29,19 @@ func TestExtentOfSeries(t *testing.T) {
 		if n := c.reading(); n != int64(want*v.Len()) {
 			t.Errorf("%s: reading takes %d bytes, want %d", folder, n, want*v.Len())
 		}
+	}
+}
+
+// Files on the scan's own voxels take what its type takes, in all channels, and the labels.
+func TestStoredBytes(t *testing.T) {
+	g := volume.Grid{Shape: [3]int{4, 3, 2}, Affine: volume.Scaling([3]float64{1, 1, 1})}
+	ints, floats := filepath.Join(t.TempDir(), "int16.nii"), filepath.Join(t.TempDir(), "float32.nii")
+	if err := errors.Join(nifti.Write(ints, &volume.Volume{Grid: g, Int16: make([]int16, g.Len())}),
+		nifti.Write(floats, &volume.Volume{Grid: g, Float32: []float32{0.5, 23: 1}})); err != nil {
+		t.Fatal(err)
+	}
+	c := Case{Image: ints, Labels: "drawn.nii", More: []Case{{Image: floats}}}
+	if got := c.StoredBytes(); got != 24*(2+1+4) {
+		t.Errorf("%d bytes", got)
 	}
 }

@@ -21,6 +21,13 @@ func Room(d *dataset.Dataset, dir string, p volume.Preparation, part dataset.Par
 			need += max(c.PreparedBytes(p)-prepared.BytesOf(dir, c.ID), 0)
 		}
 	}
+	free, err = Free(dir)
+	return need, free, err
+}
+
+// Free is what the file system of a folder, which need not be there yet, has free, in bytes; -1
+// where this system does not tell.
+func Free(dir string) (free int64, err error) {
 	for free, err = atomicfile.Free(dir); errors.Is(err, fs.ErrNotExist); free, err = atomicfile.Free(dir) {
 		above := filepath.Dir(dir)
 		if above == dir {
@@ -29,7 +36,7 @@ func Room(d *dataset.Dataset, dir string, p volume.Preparation, part dataset.Par
 		dir = above // which Run makes the folder in
 	}
 	if errors.Is(err, errors.ErrUnsupported) {
-		return need, -1, nil
+		return -1, nil
 	}
-	return need, free, err
+	return free, err
 }
