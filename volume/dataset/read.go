@@ -111,6 +111,19 @@ func (c Case) Extent() (g volume.Grid, voxelBytes int, known bool) {
 	return h.Grid, h.VoxelBytes, true
 }
 
+// StoredBytes is what the files of a case take on their own voxels, before they are compressed:
+// channels in their own type, and labels. What no header says is left out.
+func (c Case) StoredBytes() (n int64) {
+	for k, channel := range append([]Case{c}, c.More...) {
+		g, voxelBytes, _ := channel.Extent()
+		if k == 0 && c.Labels != "" {
+			voxelBytes++
+		}
+		n += int64(g.Len()) * int64(voxelBytes)
+	}
+	return n
+}
+
 // CheckHeader says what is wrong with the case's scan as far as headers tell: nothing of a series
 // whose files were not looked at.
 func (c Case) CheckHeader() error {

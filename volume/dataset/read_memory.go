@@ -139,19 +139,6 @@ func (c Case) PreparedBytes(p volume.Preparation) int64 {
 	return need
 }
 
-// StoredBytes is what the files of a case take on their own voxels, before they are compressed:
-// channels in their own type, and labels. What no header says is left out.
-func (c Case) StoredBytes() (n int64) {
-	for k, channel := range append([]Case{c}, c.More...) {
-		g, voxelBytes, _ := channel.Extent()
-		if k == 0 && c.Labels != "" {
-			voxelBytes++
-		}
-		n += int64(g.Len()) * int64(voxelBytes)
-	}
-	return n
-}
-
 // Memory is the bytes that preparing a case takes, at most: the scan, its labels and the copies
 // that windowing, turning and resampling make. Where the headers do not tell, known is false and
 // the figure a guess.
