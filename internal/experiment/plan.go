@@ -293,7 +293,13 @@ func (p Plan) finetune(i Initialisation) (segment.Config, error) {
 	if _, ok := i.Finetune.Lookup("load"); ok && i.random() {
 		return c, fmt.Errorf("%s: load is of a checkpoint, and this one starts from random weights", name)
 	}
-	if err := i.Finetune.Apply(name, &c); err != nil {
+	err := i.Finetune.Apply(name, &c)
+	if a := p.Finetune.Augment; c.Augment.Preset != a.Preset { // most of a is for another preset
+		c.Augment = segment.DefaultAugmentation()
+		c.Augment.Mirror = a.Mirror
+		err = cmp.Or(err, i.Finetune.Apply(name, &c))
+	}
+	if err != nil {
 		return c, err
 	}
 	if !c.Network.Equal(p.Finetune.Network) || !slices.Equal(c.Labels, p.Finetune.Labels) ||

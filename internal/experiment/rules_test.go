@@ -179,6 +179,30 @@ func TestArmsOfRecipes(t *testing.T) {
 		c.Augment.Preset != segment.PresetNNUNet {
 		t.Errorf("%+v, %v", c, err)
 	}
+	// an arm's preset wins over what the study says to another; its own keys are still looked at
+	for _, c := range []struct{ study, arm, refused string }{
+		{"{gain: 0.3, mirror: ijk}", "{preset: nnunet}", ""},
+		{"{gain: 0.3}", "{preset: nnunet, gain: 0.2}", "with preset nnunet, gain,"},
+		{"{preset: nnunet, nnunet: {blur: 0}}", "{preset: nnunet, nnunet: {noise: 0}}", ""},
+		{"{preset: nnunet, nnunet: {blur: 0}}", "{preset: \"\", gain: 0.2}", ""},
+	} {
+		q := p
+		if err := config.Parse("study", []byte("augment: "+c.study), &q.Finetune); err != nil {
+			t.Fatal(err)
+		}
+		got, err := q.finetune(arm("{augment: " + c.arm + "}"))
+		if err != nil {
+			t.Fatal(err)
+		}
+		got.Labels, got.Network.Classes = []string{"1"}, 2
+		err = got.Check()
+		if (err == nil) != (c.refused == "") || err != nil && !strings.Contains(err.Error(), c.refused) {
+			t.Errorf("study %s, arm %s: %v, want %q", c.study, c.arm, err, c.refused)
+		}
+		if a := got.Augment; a.Mirror != q.Finetune.Augment.Mirror || (a.NNUNet.Blur == 0) == (a.NNUNet.Noise != 0) {
+			t.Errorf("study %s, arm %s: %+v", c.study, c.arm, a)
+		}
+	}
 	if _, err := p.finetune(arm("{network: {channels: 4}}")); err == nil {
 		t.Error("arms have networks of their own")
 	}
