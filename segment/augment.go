@@ -16,8 +16,8 @@ import (
 // Augmentation is how training crops are varied. Intensities are those that the network sees, most
 // of which lie in [-1, 1] or in another range that the scheme of the preparation has.
 type Augmentation struct {
-	// nnunet: crops are varied as nnU-Net's default training varies them, but mirrored along the
-	// axes of mirror; left out: as the other keys say
+	// nnunet: crops are varied by the transforms of nnU-Net's default training (docs/own-scans.md
+	// says what differs), and mirrored along the axes of mirror; left out: as the other keys say
 	Preset string `yaml:"preset,omitempty" oneof:"nnunet"`
 	// intensities are multiplied by 1 plus or minus up to this
 	Gain float64 `yaml:"gain" range:"[0,1]"`
@@ -67,7 +67,8 @@ func (a Augmentation) check() error {
 	case a.Preset == "" && a.NNUNet != none && a.NNUNet != usual.NNUNet:
 		return errors.New("augment.nnunet does nothing without augment.preset nnunet")
 	case a.Preset != "" && a.NNUNet == none:
-		return errors.New("augment.nnunet: all shares are 0: leave the preset out")
+		return errors.New("augment.nnunet: all shares are 0: for crops that are not varied leave preset and nnunet " +
+			"out, and set gain, shift, gamma, noise and spatial to 0")
 	case a.Preset != "" && a != own && a != (Augmentation{Preset: a.Preset, Mirror: a.Mirror, NNUNet: a.NNUNet}):
 		return fmt.Errorf("augment: with preset %s, gain, shift, gamma, noise, spatial, rotation, scale and elastic "+
 			"do nothing: leave them out", a.Preset)

@@ -9,16 +9,25 @@ import (
 
 // This file: the augmentation that nnU-Net trains with by default, as get_training_transforms of
 // its nnUNetTrainer (nnunetv2 2.8) and batchgeneratorsv2 0.3 have it. Each channel is varied by
-// parameters of its own. It differs in two points: crops are rotated in millimetres, where
-// nnU-Net rotates in voxels, and mirrored before their intensities are varied.
+// parameters of its own, but noise has the same standard deviation in all. What differs:
+//
+//   - crops are rotated in millimetres, about i first, where nnU-Net rotates in voxels, about k first;
+//   - a label is that of the nearest voxel, where nnU-Net interpolates the share of each label and
+//     takes the largest;
+//   - what a crop shows beyond itself is read from the scan, and beyond the scan as the preparation
+//     has it, where nnU-Net's ends a margin beyond the crop, and is 0 there;
+//   - crops are mirrored before their intensities are varied, and along the axes of mirror alone;
+//   - what lies outside the mask of use_mask_for_norm is varied as all else, where nnU-Net sets it
+//     back to 0 at the end.
 
 // PresetNNUNet is the word of [Augmentation].Preset.
 const PresetNNUNet = "nnunet"
 
 // NNUNetAugmentation is how often nnU-Net's transforms are applied, which have its strengths.
 type NNUNetAugmentation struct {
-	// share of crops that are rotated by up to 30 degrees about each axis; flat crops, more than
-	// three times as long as thick, by up to 180 degrees in their plane
+	// share of crops that are rotated by up to 30 degrees about each axis; those more than three
+	// times as long as they have slices along k, about k alone, by up to 180; those of one slice by
+	// up to 15 where one side is more than 1.5 times the other
 	Rotation float64 `yaml:"rotation" range:"[0,1]"`
 	// share of crops that show 0.7 to 1.4 times their extent
 	Scale float64 `yaml:"scale" range:"[0,1]"`
@@ -56,51 +65,61 @@ func (a NNUNetAugmentation) check() error {
 	return nil
 }
 
-// flatAxis is the axis along which a crop is so thin that nnU-Net deforms it in its plane alone;
-// -1: there is none.
-func flatAxis(size [3]int) int {
-	if least := slices.Min(size[:]); slices.Max(size[:]) > 3*least {
-		return slices.Index(size[:], least)
+// The strengths that nnU-Net draws from.
+var (
+	zooms, blurs, shrinks    = [2]float64{0.7, 1.4}, [2]float64{0.5, 1}, [2]float64{0.5, 1}
+	noises                   = [2]float64{0, 0.1}
+	gains, contrasts, gammas = [2]float64{0.75, 1.25}, [2]float64{0.75, 1.25}, [2]float64{0.7, 1.5}
+)
+
+// turning is by how many degrees nnU-Net turns crops at most, and whether they are flat, so that
+// they are deformed in the plane of their slices alone. These lie along k, nnU-Net's first axis,
+// whatever the lengths of the others; crops of one slice are as its two-dimensional networks'.
+func turning(size [3]int) (degrees float64, flat bool) {
+	long, short := max(size[0], size[1]), min(size[0], size[1])
+	switch {
+	case size[2] == 1 && 2*long > 3*short:
+		return 15, true
+	case size[2] == 1 || long > 3*size[2]:
+		return 180, true
 	}
-	return -1
+	return 30, false
 }
 
 // warp draws a rotation and a scaling; nil where there is neither.
 func (a NNUNetAugmentation) warp(spacing [3]float64, size [3]int, r *rand.Rand) *warp {
-	rotated, scaled, flat := r.Float64() < a.Rotation, r.Float64() < a.Scale, flatAxis(size)
+	rotated, scaled := r.Float64() < a.Rotation, r.Float64() < a.Scale
 	if !rotated && !scaled {
 		return nil
 	}
 	degrees, zoom := [3]float64{}, [3]float64{1, 1, 1}
-	if rotated && flat >= 0 {
-		degrees[flat] = plusMinus(r, 180)
-	} else if rotated {
-		degrees = [3]float64{plusMinus(r, 30), plusMinus(r, 30), plusMinus(r, 30)}
+	most, flat := turning(size)
+	for axis := range degrees {
+		if rotated && (axis == 2 || !flat) {
+			degrees[axis] = plusMinus(r, most)
+		}
 	}
 	if scaled {
-		zoom = alongAll(between(r, 0.7, 1.4), flat)
+		zoom = alongAll(between(r, zooms), flat)
 	}
 	return linearWarp(spacing, size, degrees, zoom)
 }
 
-// between draws from [low, high).
-func between(r *rand.Rand, low, high float64) float64 { return low + (high-low)*r.Float64() }
+// between draws from a range.
+func between(r *rand.Rand, of [2]float64) float64 { return of[0] + (of[1]-of[0])*r.Float64() }
 
-// alongAll is a factor for each axis, 1 for a flat one.
-func alongAll(factor float64, flat int) [3]float64 {
-	f := [3]float64{factor, factor, factor}
-	if flat >= 0 {
-		f[flat] = 1
+// alongAll is a factor for each axis, 1 along k for flat crops.
+func alongAll(factor float64, flat bool) [3]float64 {
+	if flat {
+		return [3]float64{factor, factor, 1}
 	}
-	return f
+	return [3]float64{factor, factor, factor}
 }
 
-// factor draws one of [low, high), below 1 as often as above.
-func factor(r *rand.Rand, low, high float64) float64 {
-	if r.IntN(2) == 0 {
-		return between(r, low, 1)
-	}
-	return between(r, 1, high)
+// factor draws from a range, below 1 as often as above.
+func factor(r *rand.Rand, of [2]float64) float64 {
+	of[1-r.IntN(2)] = 1
+	return between(r, of)
 }
 
 // intensities varies the channels of a crop, one after the other.
@@ -115,7 +134,7 @@ func (a NNUNetAugmentation) intensities(image []float32, size [3]int, r *rand.Ra
 			}
 		}
 	}
-	sigma := between(r, 0, 0.1) // of all channels
+	sigma := between(r, noises) // of all channels
 	vary(a.Noise, 1, func(x []float32) {
 		for i := range x {
 			x[i] += float32(sigma * r.NormFloat64())
@@ -123,16 +142,17 @@ func (a NNUNetAugmentation) intensities(image []float32, size [3]int, r *rand.Ra
 	})
 	vary(a.Blur, 0.5, func(x []float32) {
 		for axis := range 3 {
-			blur(x, size, axis, between(r, 0.5, 1))
+			blur(x, size, axis, between(r, blurs))
 		}
 	})
-	vary(a.Brightness, 1, func(x []float32) { brighten(x, factor(r, 0.75, 1.25)) })
-	vary(a.Contrast, 1, func(x []float32) { changeContrast(x, factor(r, 0.75, 1.25)) })
+	vary(a.Brightness, 1, func(x []float32) { brighten(x, factor(r, gains)) })
+	vary(a.Contrast, 1, func(x []float32) { changeContrast(x, factor(r, contrasts)) })
+	_, flat := turning(size)
 	vary(a.LowResolution, 0.5, func(x []float32) {
-		lowerResolution(x, size, alongAll(between(r, 0.5, 1), flatAxis(size)))
+		lowerResolution(x, size, alongAll(between(r, shrinks), flat))
 	})
-	vary(a.InvertedGamma, 1, func(x []float32) { changeGamma(x, factor(r, 0.7, 1.5), true) })
-	vary(a.Gamma, 1, func(x []float32) { changeGamma(x, factor(r, 0.7, 1.5), false) })
+	vary(a.InvertedGamma, 1, func(x []float32) { changeGamma(x, factor(r, gammas), true) })
+	vary(a.Gamma, 1, func(x []float32) { changeGamma(x, factor(r, gammas), false) })
 }
 
 // blur convolves along an axis with a Gaussian of a standard deviation in voxels, of about six
@@ -216,7 +236,6 @@ func spread(x []float32) (low, high float32, mean, deviation float64) {
 // changeGamma raises intensities to a power, within the range of the crop, and gives them their
 // mean and standard deviation back; inverted ones are those with the other sign.
 func changeGamma(x []float32, gamma float64, inverted bool) {
-	const least = 1e-7 // of what is divided by
 	if inverted {
 		brighten(x, -1)
 	}
@@ -224,13 +243,13 @@ func changeGamma(x []float32, gamma float64, inverted bool) {
 	width := float64(high) - float64(low)
 	for i, v := range x {
 		if v > low {
-			share := (float64(v) - float64(low)) / max(width, least)
+			share := (float64(v) - float64(low)) / width
 			x[i] = float32(math.Exp(gamma*math.Log(share))*width + float64(low))
 		}
 	}
-	_, _, now, wide := spread(x)
+	_, _, now, wide := spread(x) // which is 0 of a constant
 	for i, v := range x {
-		x[i] = float32((float64(v)-now)*(deviation/max(wide, least)) + mean)
+		x[i] = float32((float64(v)-now)*(deviation/max(wide, 1e-7)) + mean)
 	}
 	if inverted {
 		brighten(x, -1)

@@ -13,28 +13,45 @@ import (
 	"github.com/voxsaw/voxsaw/internal/seed"
 )
 
-// What each transform makes of an image with given parameters is what batchgeneratorsv2 makes of
-// it, and each is applied as often as by nnU-Net's trainer.
-func TestNNUNetTransforms(t *testing.T) {
+// nnunetAugmentation is what nnU-Net's trainer and batchgeneratorsv2 themselves say.
+type nnunetAugmentation struct {
+	Transforms []struct {
+		Key             string
+		Share, Channels float64
+		Strength        [2]float64
+		Alike           bool
+	}
+	Turning []struct {
+		Size    [3]int
+		Degrees float64
+		Flat    bool
+	}
+	Cases []struct {
+		Size    [3]int
+		Image   []float32
+		Results []struct {
+			Transform  string
+			Parameters []float64
+			Values     []float32
+		}
+	}
+}
+
+func goldenAugmentation(t *testing.T) (golden nnunetAugmentation) {
 	data, err := os.ReadFile("../testdata/nnunet_augmentation.json")
 	if err != nil {
 		t.Fatal(err)
 	}
-	var golden struct {
-		Shares [][3]any
-		Cases  []struct {
-			Size    [3]int
-			Image   []float32
-			Results []struct {
-				Transform  string
-				Parameters []float64
-				Values     []float32
-			}
-		}
-	}
 	if err := json.Unmarshal(data, &golden); err != nil {
 		t.Fatal(err)
 	}
+	return golden
+}
+
+// What each transform makes of an image with given parameters is what batchgeneratorsv2 makes of
+// it, and each is applied as often and as strongly as by nnU-Net's trainer.
+func TestNNUNetTransforms(t *testing.T) {
+	golden := goldenAugmentation(t)
 	done := map[string]bool{}
 	for _, c := range golden.Cases {
 		for _, want := range c.Results {
@@ -65,18 +82,34 @@ func TestNNUNetTransforms(t *testing.T) {
 	for n := range usual.NumField() {
 		byKey[usual.Type().Field(n).Tag.Get("yaml")] = usual.Field(n).Float()
 	}
-	for _, want := range golden.Shares {
-		if key, share := want[0].(string), want[1].(float64); byKey[key] != share {
-			t.Errorf("%s: share %v, want %v", key, byKey[key], share)
+	strengths := map[string][2]float64{"scale": zooms, "noise": noises, "blur": blurs, "brightness": gains,
+		"contrast": contrasts, "low_resolution": shrinks, "inverted_gamma": gammas, "gamma": gammas}
+	for _, want := range golden.Transforms {
+		if share, of := byKey[want.Key], strengths[want.Key]; share != want.Share || of != want.Strength {
+			t.Errorf("%s: share %v of %v, want %v of %v", want.Key, share, of, want.Share, want.Strength)
 		}
 	}
-	if len(done) != 6 || len(golden.Shares) != len(byKey) {
-		t.Errorf("%d transforms and %d shares were compared", len(done), len(golden.Shares))
+	if len(done) != 6 || len(golden.Transforms) != len(byKey) {
+		t.Errorf("%d transforms and %d shares were compared", len(done), len(golden.Transforms))
 	}
 }
 
-// A transform is applied to its share of crops, to half of the channels of these or to all, each
-// with parameters of its own; with none the image stays as it is.
+// Factors are below 1 as often as above, however long the range is on either side.
+func TestNNUNetFactors(t *testing.T) {
+	below, low, high := 0, 1.0, 1.0
+	for item := range uint64(1000) {
+		f := factor(seed.Rand(1, "factor", item), gammas)
+		if low, high = min(low, f), max(high, f); f < 1 {
+			below++
+		}
+	}
+	if below < 440 || below > 560 || low < 0.7 || low > 0.71 || high < 1.49 || high > 1.5 {
+		t.Errorf("%d of 1000 factors are below 1; they are from %v to %v", below, low, high)
+	}
+}
+
+// A transform is applied to its share of crops, and to nnU-Net's share of the channels of these,
+// each with parameters of its own or all with the same; with none the image stays as it is.
 func TestNNUNetShares(t *testing.T) {
 	size := [3]int{16, 16, 16}
 	const n, crops = 4096, 400
@@ -88,13 +121,17 @@ func TestNNUNetShares(t *testing.T) {
 		return image
 	}
 	fields := reflect.TypeFor[NNUNetAugmentation]()
-	for field := range fields.NumField() {
-		name := fields.Field(field).Name
-		if name == "Rotation" || name == "Scale" {
+	for _, want := range goldenAugmentation(t).Transforms {
+		if want.Channels == 0 { // of shape, which all channels have in common
 			continue
 		}
+		name := want.Key
 		var a NNUNetAugmentation
-		reflect.ValueOf(&a).Elem().Field(field).SetFloat(0.5)
+		for field := range fields.NumField() {
+			if fields.Field(field).Tag.Get("yaml") == want.Key {
+				reflect.ValueOf(&a).Elem().Field(field).SetFloat(0.5)
+			}
+		}
 		touched, changed, alike := 0, 0, 0
 		for item := range uint64(crops) {
 			image := of(2)
@@ -109,17 +146,16 @@ func TestNNUNetShares(t *testing.T) {
 			if varied[0] || varied[1] {
 				touched++
 			}
-			if varied[0] && varied[1] && slices.Equal(image[:n], image[n:]) {
+			if varied[0] && varied[1] &&
+				(slices.Equal(image[:n], image[n:]) || want.Alike && sameNoise(image, of(2))) {
 				alike++
 			}
 		}
-		if alike > touched/4 { // voxels are whole numbers, so that some low resolutions are
+		// voxels are whole numbers, so that some low resolutions are alike
+		if want.Alike && alike != touched || !want.Alike && alike > touched/4 {
 			t.Errorf("%s: in %d of %d crops both channels were varied alike", name, alike, touched)
 		}
-		share, channels := 0.5, 1.0
-		if name == "Blur" || name == "LowResolution" {
-			share, channels = 0.375, 0.5 // three in four crops have a channel that is varied
-		}
+		share, channels := 0.5*(1-math.Pow(1-want.Channels, 2)), want.Channels
 		// four standard deviations are 0.1
 		if got := float64(touched) / crops; math.Abs(got-share) > 0.1 {
 			t.Errorf("%s: %.2f of the crops were varied, want %.2f", name, got, share)
@@ -134,25 +170,69 @@ func TestNNUNetShares(t *testing.T) {
 	}
 }
 
-// Flat crops stay in their plane; others are turned about all axes.
+// sameNoise says whether what was added to two channels has the same standard deviation, within six
+// of its own errors.
+func sameNoise(image, before []float32) bool {
+	for i := range image {
+		image[i] -= before[i]
+	}
+	_, _, _, a := spread(image[:len(image)/2])
+	_, _, _, b := spread(image[len(image)/2:])
+	return math.Abs(a/b-1) < 0.1
+}
+
+// Crops that nnU-Net deforms in the plane of their slices alone stay in it, others are turned about
+// all axes, by as much as nnU-Net turns them.
 func TestNNUNetWarp(t *testing.T) {
 	a := NNUNetAugmentation{Rotation: 1, Scale: 1}
-	for item := range uint64(20) {
-		r := seed.Rand(1, "warp", item)
-		m := a.warp([3]float64{1, 1, 4}, [3]int{48, 48, 12}, r).matrix
-		if (m[2] != [3]float64{0, 0, 1}) || m[0][2] != 0 || m[1][2] != 0 {
-			t.Errorf("a flat crop is warped by %v", m)
+	for _, c := range goldenAugmentation(t).Turning {
+		low, high, along, most := 9.0, 0.0, 1.0, [3]float64{}
+		for item := range uint64(300) {
+			m := a.warp([3]float64{1, 1, 1}, c.Size, seed.Rand(1, "warp", item)).matrix
+			zoom := math.Hypot(math.Hypot(m[0][0], m[1][0]), m[2][0])
+			low, high = min(low, zoom), max(high, zoom)
+			along = max(along, math.Hypot(math.Hypot(m[0][2], m[1][2]), m[2][2]))
+			for axis, angle := range [3]float64{math.Atan2(m[2][1], m[2][2]), math.Asin(m[2][0] / zoom),
+				math.Atan2(m[1][0], m[0][0])} {
+				most[axis] = max(most[axis], math.Abs(angle)*180/math.Pi)
+			}
 		}
-		zoom := math.Sqrt(m[0][0]*m[1][1] - m[0][1]*m[1][0])
-		if zoom < 0.7 || zoom > 1.4 {
-			t.Errorf("a flat crop shows %v times its extent", zoom)
+		if low < 0.7 || low > 0.72 || high < 1.38 || high > 1.4 || (along == 1) != c.Flat {
+			t.Errorf("%v shows %v to %v times its extent, along k up to %v", c.Size, low, high, along)
 		}
-		if m = a.warp([3]float64{1, 1, 1}, [3]int{36, 36, 12}, r).matrix; m[0][2] == 0 || m[1][2] == 0 {
-			t.Errorf("a crop is warped by %v", m)
+		for axis, got := range most {
+			want := c.Degrees
+			if c.Flat && axis != 2 {
+				want = 0
+			}
+			if got > want+1e-9 || got < 0.9*want {
+				t.Errorf("%v is turned by up to %v degrees about axis %d, want %v", c.Size, got, axis, want)
+			}
 		}
 	}
 	if w := (NNUNetAugmentation{}).warp([3]float64{1, 1, 1}, [3]int{8, 8, 8}, seed.Rand(1, "warp")); w != nil {
 		t.Error("without rotation and scaling there is a warp")
+	}
+}
+
+// Such crops keep their slices in low resolution, too.
+func TestNNUNetLowResolutionOfSlices(t *testing.T) {
+	for _, c := range goldenAugmentation(t).Turning {
+		before := make([]float32, c.Size[0]*c.Size[1]*c.Size[2])
+		for i := range before {
+			before[i] = float32(i / (c.Size[0] * c.Size[1]) % 3)
+		}
+		kept := true
+		for item := range uint64(8) {
+			image := slices.Clone(before)
+			NNUNetAugmentation{LowResolution: 1}.intensities(image, c.Size, seed.Rand(1, "low", item))
+			for i, v := range image {
+				kept = kept && math.Abs(float64(v-before[i])) < 1e-5
+			}
+		}
+		if kept != c.Flat {
+			t.Errorf("%v: slices are as before: %v", c.Size, kept)
+		}
 	}
 }
 
@@ -170,6 +250,11 @@ func TestNNUNetPreset(t *testing.T) {
 	plain, marks := read(Augmentation{})
 	off := DefaultAugmentation()
 	off.Preset, off.NNUNet = PresetNNUNet, NNUNetAugmentation{}
+	idle := DefaultAugmentation() // what is advised where nothing is to vary
+	idle.Gain, idle.Shift, idle.Gamma, idle.Noise, idle.Spatial = 0, 0, 0, 0, 0
+	if image, labels := read(idle); !slices.Equal(image, plain) || !slices.Equal(labels, marks) {
+		t.Error("with gain, shift, gamma, noise and spatial of 0 the crop is another one")
+	}
 	if image, labels := read(off); !slices.Equal(image, plain) || !slices.Equal(labels, marks) {
 		t.Error("without transforms the crop is another one")
 	}
@@ -178,11 +263,11 @@ func TestNNUNetPreset(t *testing.T) {
 		slices.Equal(labels, marks) || slices.ContainsFunc(image, func(v float32) bool { return v != v }) {
 		t.Error("with all transforms the crop is as before, or not of numbers")
 	}
-	for _, keep := range []string{"gamma", "contrast", "blur"} { // of a crop of air
-		air := make([]float32, n)
-		all.intensities(air, size, seed.Rand(1, keep))
-		if slices.ContainsFunc(air, func(v float32) bool { return !(math.Abs(float64(v)) < 1) }) {
-			t.Error("a crop of one value is not of numbers")
+	for _, only := range []NNUNetAugmentation{{Contrast: 1}, {Gamma: 1}, {InvertedGamma: 1}} {
+		air := slices.Repeat([]float32{-0.75}, n) // a crop of one value stays as it is
+		only.intensities(air, size, seed.Rand(1, "air"))
+		if slices.ContainsFunc(air, func(v float32) bool { return !(math.Abs(float64(v)+0.75) < 1e-6) }) {
+			t.Errorf("%+v: a crop of -0.75 has become %v", only, air[0])
 		}
 	}
 }
@@ -190,6 +275,8 @@ func TestNNUNetPreset(t *testing.T) {
 // One key chooses the preset, others change it; keys that the choice leaves without use are
 // refused, and are not written down.
 func TestAugmentationPreset(t *testing.T) {
+	none := "{preset: nnunet, nnunet: {rotation: 0, scale: 0, noise: 0, blur: 0, brightness: 0, contrast: 0, " +
+		"low_resolution: 0, inverted_gamma: 0, gamma: 0}}"
 	for text, want := range map[string]string{
 		"{}":                                      "",
 		"{mirror: ij}":                            "",
@@ -201,6 +288,8 @@ func TestAugmentationPreset(t *testing.T) {
 		"{preset: nnunet, nnunet: {blur: 1.5}}":   "nnunet.blur: want 0 or more and at most 1",
 		"{preset: nnunet, nnunet: {sharpen: .5}}": `unknown key "augment.nnunet.sharpen"`,
 		"{preset: monai}":                         `augment.preset: unknown value "monai"`,
+		none:                                      "leave preset and nnunet out, and set gain, shift, gamma",
+		"{gain: 0, shift: 0, gamma: 0, noise: 0, spatial: 0}": "",
 	} {
 		c := DefaultConfig()
 		err := config.Parse("file", []byte("augment: "+text+"\n"), &c)

@@ -6,10 +6,13 @@ images, with fixed parameters, by batchgeneratorsv2's own classes.
 
 Images are (D, H, W), of float32. Sigmas and scales are listed along (W, H, D), as the tests have
 them. Low resolution has PyTorch's interpolations nearest-exact and trilinear, blur reflects the
-image at its ends. "shares" are the probabilities of the transforms that nnunetv2's trainer makes for
-a crop, each with that of a channel.
+image at its ends. "transforms" are those that nnunetv2's trainer makes for a crop: the probability of
+each, that of a channel, the range of its strength, and whether all channels have the same one.
+"turning" is by how many degrees it rotates patches of some sizes, and whether all transforms of shape
+leave the first axis alone ("flat").
 """
 import json
+from types import SimpleNamespace
 
 import numpy as np
 import torch
@@ -63,15 +66,44 @@ for shape in [(5, 7, 9), (4, 6, 8)]:
 
 names = {"GaussianNoiseTransform": "noise", "GaussianBlurTransform": "blur", "ContrastTransform": "contrast",
          "MultiplicativeBrightnessTransform": "brightness", "SimulateLowResolutionTransform": "low_resolution"}
-shares = []
-for t in nnUNetTrainer.get_training_transforms((64, 64, 64), (-0.5236, 0.5236), None, (0, 1, 2), False).transforms:
+strengths = {"noise": "noise_variance", "blur": "blur_sigma", "contrast": "contrast_range", "low_resolution": "scale",
+             "brightness": "multiplier_range", "gamma": "gamma", "inverted_gamma": "gamma"}
+
+
+def trainers(patch):
+    itself = SimpleNamespace(configuration_manager=SimpleNamespace(patch_size=patch),
+                             print_to_log_file=lambda *_: None)
+    rotation, flat, _, mirror = nnUNetTrainer.configure_rotation_dummyDA_mirroring_and_inital_patch_size(itself)
+    return nnUNetTrainer.get_training_transforms(patch, rotation, None, mirror, flat).transforms
+
+
+def degrees(transforms):
+    spatial = next(t for t in transforms if type(t).__name__ == "SpatialTransform")
+    assert spatial.rotation[0] == -spatial.rotation[1]
+    return round(float(np.degrees(spatial.rotation[1])), 6)
+
+
+made = []
+for t in trainers((64, 64, 64)):
     if type(t).__name__ == "SpatialTransform":
-        shares += [["rotation", t.p_rotation, 1], ["scale", t.p_scaling, 1]]
+        made += [{"key": "rotation", "share": t.p_rotation}, {"key": "scale", "share": t.p_scaling, "strength": t.scaling}]
+        assert t.p_synchronize_scaling_across_axes == 1 and t.p_rot_per_axis == 1 and t.p_elastic_deform == 0
     elif hasattr(t, "apply_probability"):
-        inner = type(t.transform).__name__
-        name = names.get(inner) or ("inverted_gamma" if t.transform.p_invert_image else "gamma")
-        shares.append([name, t.apply_probability, t.transform.p_per_channel])
+        inner = t.transform
+        key = names.get(type(inner).__name__) or ("inverted_gamma" if inner.p_invert_image else "gamma")
+        strength = getattr(inner, strengths[key])
+        made.append({"key": key, "share": t.apply_probability, "channels": inner.p_per_channel,
+                     "strength": getattr(strength, "contrast_range", strength), "alike": inner.synchronize_channels})
+
+turning = []
+for size in [(64, 64, 64), (48, 48, 160), (160, 48, 48), (128, 16, 64), (48, 48, 16), (49, 48, 16), (48, 49, 16),
+             (96, 64, 1), (97, 64, 1), (64, 97, 1), (64, 64, 1), (20, 20, 2)]:
+    patch = size[::-1] if size[2] > 1 else size[1::-1]  # two axes are a two-dimensional configuration
+    transforms = trainers(patch)
+    ignored = next(t.transform.ignore_axes for t in transforms if "LowRes" in type(getattr(t, "transform", t)).__name__)
+    assert ignored in (None, (0,))
+    turning.append({"size": size, "degrees": degrees(transforms), "flat": ignored is not None or size[2] == 1})
 
 with open("testdata/nnunet_augmentation.json", "w") as f:
-    json.dump({"shares": shares, "cases": cases}, f)
+    json.dump({"transforms": made, "turning": turning, "cases": cases}, f)
     f.write("\n")
