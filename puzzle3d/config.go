@@ -202,6 +202,9 @@ func (c Config) Check() error {
 // nil: none. They are no matter of Check: a run that has begun may go on with them.
 func (c Config) Idle() error {
 	idle := []error{backbone.Idle(c.Network), jigsaw.Idle(c.Puzzle)}
+	if c.Restore == 0 { // else the decoder is trained, too
+		idle[0] = pretext.IdleInEncoder(c.Network)
+	}
 	if c.SkipAir && c.Head == KWay {
 		idle = append(idle, &config.IdleError{Keys: []string{"skip_air"}, Advice: fmt.Sprintf("skip_air is of heads "+
 			"that tell the place of each patch, and %s is a choice among orders: set skip_air to false", KWay)})

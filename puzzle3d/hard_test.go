@@ -363,6 +363,15 @@ func TestHardSettingsNameWhatIsWrong(t *testing.T) {
 	}
 }
 
+// Beside puzzles, restoration trains the decoder, too.
+func TestDeepSupervisionBesidePuzzles(t *testing.T) {
+	c := DefaultConfig()
+	c.Network.DeepSupervision, c.Restore = true, 0.5
+	if err := c.Idle(); err != nil {
+		t.Error(err)
+	}
+}
+
 // Settings that do nothing beside the others are refused, or told where they have a value by
 // default.
 func TestPuzzleSettingsThatDoNothing(t *testing.T) {
@@ -371,6 +380,7 @@ func TestPuzzleSettingsThatDoNothing(t *testing.T) {
 		"and search_once are":           func(c *Config) { c.SearchOnce = true },
 		"skip_air is of heads":          func(c *Config) { c.SkipAir, c.Head = true, KWay },
 		"dropout is 0.3":                func(c *Config) { c.Network.Dropout = 0.3 },
+		"deep_supervision is of the":    func(c *Config) { c.Network.DeepSupervision = true },
 	} {
 		c := DefaultConfig()
 		change(&c)

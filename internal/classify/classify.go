@@ -209,7 +209,7 @@ func Pretrain(ctx context.Context, dev voxsaw.Device, c Config, data sample.Data
 	}
 	s := c.Base()
 	return pretext.Train(ctx, dev, pretext.Job[*Batch]{
-		Idle: backbone.Idle(s.Network), Notes: t.Notes,
+		Idle: c.Idle(), Notes: t.Notes,
 		Task: t.Name, Settings: c, Training: s.Train, Crop: s.Crop, ValidateCases: s.ValidateCases,
 		Declare: func(params *nn.Params) error { return Declare(ctx, c, params) },
 		Compile: func(w pretext.Workbench) (train.Learner[*Batch], error) { return NewLearner(t, s, w) },

@@ -13,6 +13,7 @@ import (
 	"github.com/voxsaw/voxsaw/internal/atomicfile"
 	"github.com/voxsaw/voxsaw/internal/config"
 	"github.com/voxsaw/voxsaw/internal/device"
+	"github.com/voxsaw/voxsaw/internal/pretext"
 	"github.com/voxsaw/voxsaw/internal/train/traintest"
 	"github.com/voxsaw/voxsaw/segment"
 	"github.com/voxsaw/voxsaw/volume"
@@ -158,6 +159,26 @@ func TestLabelledLastOfArmsWithoutTeachers(t *testing.T) {
 		Console: &watched{step: func(string, int) {}}})
 	if err != nil {
 		t.Error(err)
+	}
+}
+
+// Deep supervision is of the decoder: tasks that train the encoder alone refuse it by name.
+func TestDeepSupervisionOfTasks(t *testing.T) {
+	for _, name := range pretext.Scans.Names() {
+		of, err := pretext.Scans.Of(name)
+		if err != nil {
+			t.Fatal(err)
+		}
+		c := of.New()
+		if err := c.Idle(); err != nil {
+			t.Errorf("%s: %v", name, err)
+		}
+		c.Common().Network.DeepSupervision = true
+		err = c.Idle()
+		if decodes := name == "mae" || name == "fusion"; (err == nil) != decodes ||
+			err != nil && !strings.Contains(err.Error(), "deep_supervision") {
+			t.Errorf("%s: %v", name, err)
+		}
 	}
 }
 

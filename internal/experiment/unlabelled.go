@@ -167,7 +167,7 @@ func (p Plan) Idle() error {
 		if chosen, err := p.pretext(i); err == nil {
 			_, settings := pretext.Scans.Chosen(&chosen)
 			pretrained = append(pretrained, ArmSettings{"initialisation " + i.Name + ": pretrain", i.Pretrain,
-				chosen.Chosen == p.Pretrain.Chosen, pretext.Idle(settings)})
+				chosen.Chosen == p.Pretrain.Chosen, settings.Idle()})
 		}
 	}
 	return errors.Join(IdleIn(tuned), IdleIn(pretrained))

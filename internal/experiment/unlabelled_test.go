@@ -547,6 +547,13 @@ func TestArmsShareSettings(t *testing.T) {
 		{"initialisations: [{name: a, pretrain: {task: rotation}}, {name: kway, pretrain: {head: kway, classes: " +
 			"4}}]\n" +
 			"pretrain: {skip_air: true}\n", "initialisation kway: pretrain: skip_air"},
+		{"initialisations: [{name: a, pretrain: {task: jigsaw}}, {name: restored, pretrain: {task: mae}}]\n" +
+			"pretrain: {task: mae, network: {deep_supervision: true}}\n", ""},
+		{"initialisations: [{name: a, pretrain: {task: jigsaw, network: {deep_supervision: true}}}, " +
+			"{name: restored, pretrain: {task: mae}}]\npretrain: {task: mae, network: {deep_supervision: true}}\n",
+			"initialisation a: pretrain: deep_supervision"},
+		{"initialisations: [{name: a, pretrain: {task: rotation}}]\npretrain: {network: {deep_supervision: true}}\n",
+			"initialisation a: pretrain: deep_supervision"},
 		// of two reasons, one is nobody's
 		{"initialisations: [{name: a, pretrain: {binary: false}}, " +
 			"{name: kway, pretrain: {binary: false, head: kway, classes: 4}}]\n" +

@@ -15,7 +15,6 @@ import (
 	"strings"
 
 	"github.com/voxsaw/voxsaw"
-	"github.com/voxsaw/voxsaw/internal/backbone"
 	"github.com/voxsaw/voxsaw/internal/checkpoint"
 	"github.com/voxsaw/voxsaw/internal/config"
 	"github.com/voxsaw/voxsaw/internal/train"
@@ -47,17 +46,11 @@ type Config interface {
 	// Resolve writes out what follows from other settings and from how the samples were prepared,
 	// or says what is wrong.
 	Resolve(of sample.Store) error
+	// Idle says which settings do nothing beside the others, so that a new run is refused with
+	// them; nil: none.
+	Idle() error
 	// Pretrain trains with settings that are resolved.
 	Pretrain(ctx context.Context, dev voxsaw.Device, data sample.Data, o voxsaw.RunOptions) (voxsaw.Summary, error)
-}
-
-// Idle says which settings do nothing beside the others, so that a new run is refused with them;
-// nil: none.
-func Idle(c Config) error {
-	if i, ok := c.(interface{ Idle() error }); ok {
-		return i.Idle()
-	}
-	return backbone.Idle(*c.Common().Network)
 }
 
 // PreparationOf is how the scans of a store were prepared; otherwise where it does not say.

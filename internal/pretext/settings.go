@@ -2,11 +2,13 @@ package pretext
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"math/rand/v2"
 
 	"github.com/voxsaw/voxsaw"
 	"github.com/voxsaw/voxsaw/internal/backbone"
+	"github.com/voxsaw/voxsaw/internal/config"
 	"github.com/voxsaw/voxsaw/internal/seed"
 	"github.com/voxsaw/voxsaw/sample"
 )
@@ -50,6 +52,19 @@ func (s *Settings) Check() (backbone.Backbone, error) {
 		return nil, err
 	}
 	return backbone.Of(s.Network)
+}
+
+// Idle implements [Config] for a task that trains the encoder alone.
+func (s *Settings) Idle() error { return IdleInEncoder(s.Network) }
+
+// IdleInEncoder is [backbone.Idle] where the encoder is trained without a decoder.
+func IdleInEncoder(n voxsaw.Network) error {
+	idle := backbone.Idle(n)
+	if !n.DeepSupervision {
+		return idle
+	}
+	return errors.Join(idle, &config.IdleError{Keys: []string{"network.deep_supervision"}, Advice: "deep_supervision " +
+		"is of the decoder, and this task trains the encoder alone: leave it out here, and give it to finetune"})
 }
 
 // CheckRange says whether a setting lies outside its limits.

@@ -134,6 +134,9 @@ func checkSettings(s *pretext.Settings) error {
 	return nil
 }
 
+// Idle implements [pretext.Config]: the decoder is trained, too.
+func (c *Config[T]) Idle() error { return backbone.Idle(c.Network) }
+
 // Pretrain implements [pretext.Config].
 func (c *Config[T]) Pretrain(ctx context.Context, dev voxsaw.Device, data sample.Data,
 	o voxsaw.RunOptions) (voxsaw.Summary, error) {
@@ -147,7 +150,7 @@ func (c *Config[T]) pretrain(ctx context.Context, dev voxsaw.Device, data sample
 		return voxsaw.Summary{}, err
 	}
 	return pretext.Train(ctx, dev, pretext.Job[*batch]{
-		Idle: backbone.Idle(c.Network),
+		Idle: c.Idle(),
 		Task: c.name, Settings: c, Training: c.Train, Crop: c.Crop, ValidateCases: c.ValidateCases,
 		Declare: c.Declare,
 		Compile: func(w pretext.Workbench) (train.Learner[*batch], error) { return newLearner(c.task(), w) },

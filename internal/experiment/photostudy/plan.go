@@ -151,7 +151,7 @@ func (p Plan) Idle() error {
 			continue // Check has said so; nothing is trained
 		}
 		arms = append(arms, experiment.ArmSettings{Name: "arm " + a.Name + ": pretrain", Own: a.Pretrain,
-			Shares: chosen.Chosen == p.Pretrain.Chosen, Idle: pretext.Idle(chosen.Value().(pretext.Config))})
+			Shares: chosen.Chosen == p.Pretrain.Chosen, Idle: chosen.Value().(pretext.Config).Idle()})
 	}
 	return experiment.IdleIn(arms)
 }
