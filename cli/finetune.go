@@ -151,8 +151,9 @@ func checkChanges(cmd *cobra.Command, path string, there, now voxsaw.Network) er
 		"leave these out to build the network of the checkpoint")
 }
 
-// networkOf is the network of a checkpoint, with the classes of another network. A file of another
-// program does not name its network: settings with a default stay empty.
+// networkOf is the network of a checkpoint, with the classes of another network, and with deep
+// supervision where that has it. A file of another program does not name its network: settings with
+// a default stay empty.
 func networkOf(path string, other voxsaw.Network) (network voxsaw.Network, foreign bool, err error) {
 	d, err := checkpoint.Read(path)
 	if errors.Is(err, checkpoint.ErrForeign) {
@@ -162,6 +163,7 @@ func networkOf(path string, other voxsaw.Network) (network voxsaw.Network, forei
 		return other, false, err
 	}
 	network, err = d.Network()
+	network.DeepSupervision = other.DeepSupervision // which is of a training, not of weights
 	if network.Classes = other.Classes; err == nil && backbone.Idle(network) != nil {
 		network.Dropout = -1 // it does nothing there
 	}

@@ -12,8 +12,8 @@ import (
 )
 
 // A checkpoint of a run that had a dropout which did nothing may be started from: its network has
-// none.
-func TestIdleDropoutIsNotTakenOver(t *testing.T) {
+// none. Deep supervision is the run's own, whatever the checkpoint's was trained with.
+func TestNetworkOfCheckpoint(t *testing.T) {
 	dev, err := device.From(traintest.CPU(t))
 	if err != nil {
 		t.Fatal(err)
@@ -28,15 +28,20 @@ func TestIdleDropoutIsNotTakenOver(t *testing.T) {
 	for settings, want := range map[string]float64{
 		"network: {preset: paper, channels: 4, dropout: 0.3}": -1,
 		"network: {preset: monai, channels: 4, dropout: 0.3}": 0.3,
+		"network: {channels: 4, deep_supervision: true}":      -1,
 	} {
 		path := filepath.Join(t.TempDir(), "last.safetensors")
 		d := checkpoint.Description{Kind: "jigsaw", Settings: settings}
 		if err := checkpoint.Write(path, d, params); err != nil {
 			t.Fatal(err)
 		}
-		n, _, err := networkOf(path, voxsaw.DefaultNetwork())
-		if err != nil || n.Dropout != want || n.Channels != 4 {
-			t.Errorf("%s: %+v, %v", settings, n, err)
+		for _, deep := range []bool{false, true} {
+			own := voxsaw.DefaultNetwork()
+			own.DeepSupervision = deep
+			n, _, err := networkOf(path, own)
+			if err != nil || n.Dropout != want || n.Channels != 4 || n.DeepSupervision != deep {
+				t.Errorf("%s: %+v, %v", settings, n, err)
+			}
 		}
 	}
 }
