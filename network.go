@@ -54,7 +54,8 @@ const MaxInputs = 16
 func (n Network) InputChannels() int { return max(n.Inputs, 1) }
 
 // Equal says whether two networks are the same in prediction: all their settings are equal, but
-// deep supervision, which is of training alone.
+// deep supervision, which is of training alone. Weights of one then fit the other, but for the
+// heads of deep supervision, which one of them may have and the other not.
 func (n Network) Equal(other Network) bool {
 	n.DeepSupervision = other.DeepSupervision
 	blocks := slices.Equal(n.Blocks, other.Blocks)

@@ -18,8 +18,9 @@ import (
 // A Backbone is a network of an encoder, which learns features, and a decoder, which makes a
 // segmentation of them. All sizes are along (i, j, k), the last axis of a tensor first.
 type Backbone interface {
-	// Settings are the network's, with every value written out. Networks of equal settings have the
-	// same weights.
+	// Settings are the network's, with every value written out. Networks that
+	// [voxsaw.Network.Equal] calls equal have the same weights, but for the heads of deep
+	// supervision.
 	Settings() voxsaw.Network
 	// Describe is a few words for a person: "VNet paper, 16 channels, norm instance".
 	Describe() string
