@@ -53,7 +53,7 @@ func (r *runFlags) bind(cmd *cobra.Command) {
 		"continue the run in the folder, to the bit; its settings lie there, and --steps may be raised")
 	r.hours.bind(cmd)
 	f.BoolVar(&r.force, "force", false,
-		"start over in a folder that holds a run, and write over files there that are of none")
+		"start over in a folder that holds a run, and write over files there that no run made")
 	r.loaders.most = 256
 	f.Var(&r.loaders, "loaders",
 		"threads that prepare crops ahead of their use; 0: 2, with a GPU one less than there are cores")
