@@ -5,7 +5,9 @@ import (
 	"go/parser"
 	"go/token"
 	"io/fs"
+	"os"
 	"path/filepath"
+	"regexp"
 	"slices"
 	"strings"
 	"testing"
@@ -90,6 +92,24 @@ func TestSmallFilesAreReadWithALimit(t *testing.T) {
 		if !found[path] {
 			t.Errorf("%s opens nothing now: take it from the list", path)
 		}
+	}
+}
+
+// To tell of which scan labels were predicted, [dataset.Case.Read] reads a scan once more.
+func TestNotesOfCasesAreTold(t *testing.T) {
+	dropped := regexp.MustCompile(`, _, err :?= c\.Read\(`)
+	err := filepath.WalkDir(".", func(path string, _ fs.DirEntry, err error) error {
+		if err != nil || !strings.HasSuffix(path, ".go") || strings.HasSuffix(path, "_test.go") {
+			return err
+		}
+		text, err := os.ReadFile(path)
+		if dropped.Match(text) {
+			t.Errorf("%s drops the notes of Case.Read: call ReadQuietly", path)
+		}
+		return err
+	})
+	if err != nil {
+		t.Fatal(err)
 	}
 }
 

@@ -257,7 +257,7 @@ func (o viewOptions) scans(found *dataset.Dataset, stderr io.Writer) (cases []vi
 		}
 		if c.Labels != "" {
 			one.Reference = func() (*volume.LabelMap, error) {
-				_, l, _, err := c.Read(o.Read, found.LabelNames)
+				_, l, err := c.ReadQuietly(o.Read, found.LabelNames)
 				return l, err
 			}
 		}

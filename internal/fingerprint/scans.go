@@ -65,7 +65,7 @@ func (s *summing) read(d *dataset.Dataset, c dataset.Case, o dataset.ReadOptions
 		return hint.ShortOfMemory(fmt.Errorf("takes %d MiB of memory, and there are %d", need>>20,
 			memory.Allowed()>>20))
 	}
-	v, l, _, err := c.Read(o, d.LabelNames)
+	v, l, err := c.ReadQuietly(o, d.LabelNames)
 	if err != nil {
 		return err
 	}

@@ -118,7 +118,7 @@ func (f *Fingerprint) read(ctx context.Context, d *dataset.Dataset, o dataset.Re
 		if err := ctx.Err(); err != nil {
 			return err
 		}
-		v, l, _, err := c.Read(o, d.LabelNames)
+		v, l, err := c.ReadQuietly(o, d.LabelNames)
 		if err != nil {
 			return fmt.Errorf("%s: %w", c.ID, err)
 		}

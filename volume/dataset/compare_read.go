@@ -110,7 +110,7 @@ func (c Case) ownScan() *Scans {
 // readOwnLabels reads a case's labels, with its scan where they depend on it.
 func (c Case) readOwnLabels(o ReadOptions, names map[uint16]string) (*volume.LabelMap, []string, error) {
 	if c.structures != nil || c.objects != nil || c.renumber != nil || c.ByIndex || c.onParts() {
-		_, l, notes, err := c.Read(o, names)
+		_, l, notes, err := c.readNumbered(o, names) // who compares asks OfOtherScan
 		return l, notes, err
 	}
 	return c.readLabels(o, names, nil)

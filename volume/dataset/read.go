@@ -169,20 +169,34 @@ func (c Case) readImage(o ReadOptions) (v *volume.Volume, s *dicom.Series, notes
 // Read reads the case's scan and labels (nil where it has none), and brings the labels onto the
 // scan's voxels where they go by index. Labels are called by the given names, unless their file has
 // names itself. Labels that [Detect] found no names for, though others have some, get none. Where
-// names decide which number a label has in the data set, it gets that.
+// names decide which number a label has in the data set, it gets that. Where labels say from which
+// files they were predicted, all files of the scan are read once more, for a note to say that they
+// are of others.
 func (c Case) Read(o ReadOptions, names map[uint16]string) (v *volume.Volume, l *volume.LabelMap, notes []string,
 	err error) {
-	if c.renumber != nil {
-		names = c.names
-	}
-	if v, l, notes, err = c.readAsStored(o, names); err != nil || l == nil {
+	if v, l, notes, err = c.readNumbered(o, names); err != nil || l == nil {
 		return v, l, notes, err
 	}
 	if why, _ := c.madeOfOthers(c.Labels); why != "" {
 		notes = append(notes, "WARNING: "+why)
 	}
+	return v, l, notes, nil
+}
+
+// ReadQuietly is [Case.Read] for who does not tell the notes.
+func (c Case) ReadQuietly(o ReadOptions, names map[uint16]string) (v *volume.Volume, l *volume.LabelMap, err error) {
+	v, l, _, err = c.readNumbered(o, names)
+	return v, l, err
+}
+
+// readNumbered is [Case.Read] without a look at which scan the labels are of.
+func (c Case) readNumbered(o ReadOptions, names map[uint16]string) (v *volume.Volume, l *volume.LabelMap,
+	notes []string, err error) {
 	if c.renumber == nil {
-		return v, l, notes, nil
+		return c.readAsStored(o, names)
+	}
+	if v, l, notes, err = c.readAsStored(o, c.names); err != nil || l == nil {
+		return v, l, notes, err
 	}
 	if l, err = c.renumbered(l); err != nil {
 		return nil, nil, nil, err

@@ -169,7 +169,7 @@ func chooseForeground(ctx context.Context, d *dataset.Dataset, dir string, p vol
 // addCase counts the labelled voxels of a case, as they are where the scan is. A case that its
 // preparation refuses by its values is refused here, and not counted.
 func (h *histogram) addCase(d *dataset.Dataset, c dataset.Case, p volume.Preparation, o dataset.ReadOptions) error {
-	v, l, _, err := c.Read(o, d.LabelNames)
+	v, l, err := c.ReadQuietly(o, d.LabelNames)
 	if err != nil {
 		return err
 	}
