@@ -175,7 +175,7 @@ func NewSection(text string) Section {
 	return s
 }
 
-// Has says whether the section has a key.
+// Has says whether the section has a key, or keys joined with dots.
 func (s Section) Has(key string) bool { return s.find(key) != nil }
 
 // Lookup is the value of a key of the section, if it is a plain one.
@@ -186,13 +186,18 @@ func (s Section) Lookup(key string) (value string, ok bool) {
 	return "", false
 }
 
-// find is the value of a key, nil if there is none.
+// find is the value of a key, or of keys joined with dots; nil if there is none.
 func (s Section) find(key string) ast.Node {
 	node, err := document("section", []byte(s.text))
-	if err != nil || node == nil {
+	if err != nil {
 		return nil
 	}
-	return find(node, key)
+	for part := range strings.SplitSeq(key, ".") {
+		if node != nil {
+			node = find(node, part)
+		}
+	}
+	return node
 }
 
 // section keeps a mapping as canonical text.
