@@ -4,6 +4,7 @@
 #
 #     WORK=/tmp/seven VOXSAW=./voxsaw CORE=1 bash scripts/compared/seven.sh FOLD OPENKBP
 #
+# CORE is one core: pinned to it later, PyTorch waits for a second thread, and a step takes 6 s, not 2.5.
 # OPENKBP has imagesTr and labelsTr. $WORK/scores then has the scores of each test patient, and time and memory of what
 # was run. nnU-Net's commands are in PATH; as root, for measure.py raises the priority.
 set -eu
