@@ -2,10 +2,10 @@
 """Predicts 105 classes on a CT of 512 x 512 x 700 voxels within 4 GiB and within 2 GiB, held by the kernel.
 
     go build -o voxsaw ./cmd/voxsaw
-    sudo python3 scripts/memory-check.py ./voxsaw WORK [own|nnunet] [4GiB|2GiB] ...
+    sudo python3 scripts/memory-check.py ./voxsaw WORK [own|nnunet|plain] [4GiB|2GiB] ...
 
-The scan has voxels of 0.8 x 0.8 x 1 mm, the networks 1.5 mm and windows of 128^3. They are small ones of drawn weights: what is measured is
-everything but the network's own activations, which windows bound. The same weights are a checkpoint of voxsaw's and, by convert, a model of nnU-Net.
+The scan has voxels of 0.8 x 0.8 x 1 mm, the networks 1.5 mm and windows of 128^3. Weights are drawn. own and nnunet are one small network, as a checkpoint of voxsaw's and, by convert, a model
+of nnU-Net: what is measured is everything but the network's own activations. plain is nnU-Net's default PlainConvUNet (6 stages, 32 to 320 channels), activations and all.
 
 Each prediction runs to its end in a control group of its own (version 1, or 2 where that is mounted) with the limit and no swap: the kernel kills
 it, or lets it do with less page cache. Printed are the largest resident set, the seconds and the voxels of the label map that differ from
@@ -72,6 +72,38 @@ def cubes(size):
         yield bytes(plane)
 
 
+def plain():
+    """Plans of nnU-Net's default PlainConvUNet, with a patch that two steps of training can afford."""
+    n = 6
+    arguments = {"n_stages": n, "features_per_stage": [32, 64, 128, 256, 320, 320], "conv_op": "torch.nn.modules.conv.Conv3d", "kernel_sizes": [[3] * 3] * n,
+                 "strides": [[1] * 3] + [[2] * 3] * (n - 1), "n_conv_per_stage": [2] * n, "n_conv_per_stage_decoder": [2] * (n - 1), "conv_bias": True,
+                 "norm_op": "torch.nn.modules.instancenorm.InstanceNorm3d", "norm_op_kwargs": {"eps": 1e-5, "affine": True}, "dropout_op": None,
+                 "dropout_op_kwargs": None, "nonlin": "torch.nn.LeakyReLU", "nonlin_kwargs": {"inplace": True}}
+    data = {"is_seg": False, "order": 3, "order_z": 0, "force_separate_z": None}
+    resampling = {"data": data, "seg": {**data, "is_seg": True, "order": 1}, "probabilities": {**data, "order": 1}}
+    configuration = {"data_identifier": "nnUNetPlans_3d_fullres", "preprocessor_name": "DefaultPreprocessor", "batch_size": 2, "patch_size": [64] * 3,
+                     "median_image_size_in_voxels": [96] * 3, "spacing": [1.5] * 3, "normalization_schemes": ["CTNormalization"], "use_mask_for_norm": [False],
+                     "architecture": {"network_class_name": "dynamic_network_architectures.architectures.unet.PlainConvUNet", "arch_kwargs": arguments,
+                                      "_kw_requires_import": ["conv_op", "norm_op", "dropout_op", "nonlin"]}, "batch_dice": False}
+    for name, keywords in resampling.items():
+        configuration.update({f"resampling_fn_{name}": "resample_data_or_seg_to_shape", f"resampling_fn_{name}_kwargs": keywords})
+    intensities = {"max": 1500.0, "mean": 40.0, "median": 40.0, "min": -1000.0, "percentile_00_5": -120.0, "percentile_99_5": 250.0, "std": 80.0}
+    return {"dataset_name": "Dataset900_Large", "plans_name": "nnUNetPlans", "original_median_spacing_after_transp": [1.5] * 3,
+            "original_median_shape_after_transp": [96] * 3, "image_reader_writer": "SimpleITKIO", "transpose_forward": [0, 1, 2],
+            "transpose_backward": [0, 1, 2], "configurations": {"3d_fullres": configuration}, "experiment_planner_used": "ExperimentPlanner",
+            "label_manager": "LabelManager", "foreground_intensity_properties_per_channel": {"0": intensities}}
+
+
+def windows(folder):
+    """Has the converted model predict in windows of 128^3."""
+    path = next(iter(glob.glob(f"{folder}/**/plans.json", recursive=True)))
+    with open(path) as f:
+        edited = json.load(f)
+    edited["configurations"]["3d_fullres"]["patch_size"] = [128] * 3
+    with open(path, "w") as f:
+        json.dump(edited, f)
+
+
 def run(*command):
     print("+", " ".join([os.path.basename(command[0]), *command[1:]]), flush=True)
     done = subprocess.run(command, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True)
@@ -120,7 +152,7 @@ def peak_of(pid):
 
 def main():
     voxsaw, work = os.path.abspath(sys.argv[1]), os.path.abspath(sys.argv[2])
-    models = [m for m in sys.argv[3:] if m in ("own", "nnunet")] or ["own", "nnunet"]
+    models = [m for m in sys.argv[3:] if m in ("own", "nnunet", "plain")] or ["own", "nnunet"]
     limits = [m for m in sys.argv[3:] if m.endswith("GiB")] or ["4GiB", "2GiB"]
     os.makedirs(work, exist_ok=True)
     os.chdir(work)
@@ -142,14 +174,19 @@ def main():
         run(voxsaw, "finetune", "--data", "prepared", "--network", "resenc", "--channels", "4", "--levels", "3", "--blocks", "1,1,1,1", "--crop", "32x32x32",
             "--steps", "3", "--out", "run")
         run(voxsaw, "convert", "run", "--to", "nnunet", "--out", "nnunet")
-        plans = next(iter(glob.glob("nnunet/**/plans.json", recursive=True)))
-        with open(plans) as f:
-            edited = json.load(f)
-        edited["configurations"]["3d_fullres"]["patch_size"] = [128] * 3
-        with open(plans, "w") as f:
-            json.dump(edited, f)
+        windows("nnunet")
         open("made", "w").close()
-    checkpoint = {"own": "run", "nnunet": "nnunet"}
+    if "plain" in models and not os.path.exists("made-plain"):
+        for folder in ("prepared-plain", "run-plain", "plain"):
+            shutil.rmtree(folder, ignore_errors=True)
+        with open("plans.json", "w") as f:
+            json.dump(plain(), f)
+        run(voxsaw, "prepare", "set", "--plans", "plans.json:3d_fullres", "--out", "prepared-plain")
+        run(voxsaw, "finetune", "--data", "prepared-plain", "--plans", "plans.json:3d_fullres", "--batch", "1", "--steps", "1", "--out", "run-plain")
+        run(voxsaw, "convert", "run-plain", "--to", "nnunet", "--out", "plain")
+        windows("plain")
+        open("made-plain", "w").close()
+    checkpoint = {"own": "run", "nnunet": "nnunet", "plain": "plain"}
     failed = False
     for model, limit in itertools.product(models, limits):
         group, out = Group(int(limit[:-3]) << 30), f"labels-{model}-{limit}"
