@@ -37,11 +37,11 @@ func noteTorn(w io.Writer, s dataset.Selection, training, held []string) {
 }
 
 // noteUndrawn warns of structures that nobody drew in some of the cases.
-func noteUndrawn(w io.Writer, cache *prepared.Store, c segment.Config, training, held []string) {
-	if text := c.UndrawnIn(cache, training); text != "" {
+func noteUndrawn(w io.Writer, store *prepared.Store, c segment.Config, training, held []string) {
+	if text := c.UndrawnIn(store, training); text != "" {
 		say(w, "WARNING: not drawn in all training cases: %s. %s", text, c.UndrawnLearnt())
 	}
-	if text := c.UndrawnIn(cache, held); text != "" {
+	if text := c.UndrawnIn(store, held); text != "" {
 		say(w, "WARNING: not drawn in all held-out cases: %s. There it is not scored", text)
 	}
 }

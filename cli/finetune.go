@@ -171,16 +171,16 @@ func networkOf(path string, other voxsaw.Network) (network voxsaw.Network, forei
 }
 
 // choose divides the labelled cases into those to train on and those held out.
-func (o *finetuneOptions) choose(cmd *cobra.Command, cache *prepared.Store) (ids, training, held []string, err error) {
-	if ids, err = labelledIn(cache); err != nil {
+func (o *finetuneOptions) choose(cmd *cobra.Command, store *prepared.Store) (ids, training, held []string, err error) {
+	if ids, err = labelledIn(store); err != nil {
 		return nil, nil, nil, withHint(err,
 			"voxsaw inspect shows what a data set holds; labels are paired with scans by name")
 	}
 	if err := checkSelection(cmd, &o.Cases); err != nil {
 		return nil, nil, nil, err
 	}
-	o.Cases.Patients = dataset.PatientsOf(cache.Records())
-	_, plain := cache.ForTraining()
+	o.Cases.Patients = dataset.PatientsOf(store.Records())
+	_, plain := store.ForTraining()
 	if training, held, err = o.Cases.Choose(ids, plain...); err != nil {
 		return nil, nil, nil, config.Mistaken(err)
 	}
@@ -224,23 +224,23 @@ func runFinetune(cmd *cobra.Command, o finetuneOptions, run runFlags) error {
 	if err := noRun(cmd, o.Data); err != nil {
 		return err
 	}
-	cache, err := openCache(o.Data)
+	store, err := openStore(o.Data)
 	if err != nil {
 		return err
 	}
-	defer cache.Close()
-	if err := run.local.keep(cmd, cache); err != nil {
+	defer store.Close()
+	if err := run.local.keep(cmd, store); err != nil {
 		return err
 	}
-	sayUnlike(cmd.ErrOrStderr(), o.like, cache)
-	ids, training, held, err := o.choose(cmd, cache)
+	sayUnlike(cmd.ErrOrStderr(), o.like, store)
+	ids, training, held, err := o.choose(cmd, store)
 	if err != nil {
 		return err
 	}
 	stderr := cmd.ErrOrStderr()
-	data := sample.Data{Store: cache, Train: training, Validate: held}
+	data := sample.Data{Store: store, Train: training, Validate: held}
 	if o.Config.Unlabelled {
-		_, unlabelled := cache.ForTraining()
+		_, unlabelled := store.ForTraining()
 		if data.Unlabelled = o.Cases.WithoutLabels(unlabelled, training, held); len(data.Unlabelled) == 0 {
 			return withHint(usagef("--unlabelled: there is no scan without labels to learn from in %s", o.Data),
 				"voxsaw prepare FOLDER FOLDER puts labelled and unlabelled scans into one folder; "+
@@ -264,7 +264,7 @@ func runFinetune(cmd *cobra.Command, o finetuneOptions, run runFlags) error {
 	switch {
 	case !unsized(cmd):
 	case o.Init == "":
-		err = run.plan(cmd, &o, &o.Train, cache, o.Labels, dev, o.Machine)
+		err = run.plan(cmd, &o, &o.Train, store, o.Labels, dev, o.Machine)
 	default:
 		network := o.Network // the checkpoint's
 		err = run.planOf(cmd, &o, &o.Train, o.Init)
@@ -274,7 +274,7 @@ func runFinetune(cmd *cobra.Command, o finetuneOptions, run runFlags) error {
 		return err
 	}
 	batch := newAutoBatch(&o.Config.Batch, "crops", o.Config.Train.Accumulate)
-	if o.Config, err = o.Config.Resolve(cache); err != nil {
+	if o.Config, err = o.Config.Resolve(store); err != nil {
 		return &config.Mistake{Err: err, From: run.sizesOf}
 	}
 	summary, err := run.train(cmd, trainingRun{
@@ -294,9 +294,9 @@ func runFinetune(cmd *cobra.Command, o finetuneOptions, run runFlags) error {
 				return err
 			}
 			noteTorn(stderr, o.Cases, training, held)
-			noteUndrawn(stderr, cache, o.Config, training, held)
-			run.page.sheet = newHeldOutSheet(onPrepared(cache))
-			err := noteInit(stderr, o.Init, cache, training, held, o.Config)
+			noteUndrawn(stderr, store, o.Config, training, held)
+			run.page.sheet = newHeldOutSheet(onPrepared(store))
+			err := noteInit(stderr, o.Init, store, training, held, o.Config)
 			if run.resume && errors.Is(err, fs.ErrNotExist) {
 				return nil // a run that has begun does without
 			}

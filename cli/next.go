@@ -53,7 +53,7 @@ func runNext(cmd *cobra.Command, o nextOptions, data string) error {
 			"what an earlier run left there was changed, perhaps corrected: choose a new folder for --out")
 	}
 	memory, stderr := o.Memory.planned(), cmd.ErrOrStderr()
-	store, err := openCache(data)
+	store, err := openStore(data)
 	if err != nil {
 		return err
 	}

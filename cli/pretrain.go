@@ -72,7 +72,7 @@ func runPretrain(cmd *cobra.Command, o pretrainOptions, run runFlags) error {
 	if err := noRun(cmd, o.Data); err != nil {
 		return err
 	}
-	store, err := openCache(o.Data)
+	store, err := openStore(o.Data)
 	if err != nil {
 		return err
 	}

@@ -284,8 +284,8 @@ func sayNote(stderr io.Writer, note string) {
 	}
 }
 
-// openCache opens prepared cases, with a hint where there are none.
-func openCache(dir string) (*prepared.Store, error) {
+// openStore opens prepared cases, with a hint where there are none.
+func openStore(dir string) (*prepared.Store, error) {
 	if dir == "" {
 		return nil, withHint(usagef("no prepared cases"),
 			"add --data FOLDER, as voxsaw prepare SCANS --out FOLDER makes it")

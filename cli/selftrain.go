@@ -142,7 +142,7 @@ func (o selftrainOptions) scans(cmd *cobra.Command, store *prepared.Store) (scan
 // students that are to be teachers with weights of which nobody knows what they have learnt from,
 // where cases are held out.
 func (o selftrainOptions) known(cmd *cobra.Command, teachers []string) error {
-	store, err := openCache(o.Data)
+	store, err := openStore(o.Data)
 	if err != nil {
 		return err
 	}
@@ -199,7 +199,7 @@ func (o selftrainOptions) mayLearn(cmd *cobra.Command, run runFlags, student str
 			return err
 		}
 	}
-	store, err := openCache(o.Data)
+	store, err := openStore(o.Data)
 	if err != nil {
 		return err
 	}
@@ -258,7 +258,7 @@ func (o selftrainOptions) check(cmd *cobra.Command, run *runFlags, student strin
 		return err
 	}
 	cropOfPlan(cmd, plan, &o.Crop)
-	store, err := openCache(o.Data)
+	store, err := openStore(o.Data)
 	if err != nil {
 		return err
 	}
@@ -334,7 +334,7 @@ func setFlags(cmd *cobra.Command, values ...string) error {
 // believed.
 func (o *selftrainOptions) teach(cmd *cobra.Command, teachers []string, folder, before string) error {
 	stderr := cmd.ErrOrStderr()
-	store, err := openCache(o.Data)
+	store, err := openStore(o.Data)
 	if err != nil {
 		return err
 	}

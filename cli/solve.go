@@ -72,7 +72,7 @@ func runSolve(cmd *cobra.Command, o solveOptions) error {
 	if len(o.Cases) > 0 && o.All {
 		return usagef("--cases names cases, --all takes all: choose one")
 	}
-	store, err := openCache(o.Data)
+	store, err := openStore(o.Data)
 	if err != nil {
 		return err
 	}

@@ -241,7 +241,7 @@ func (o *crossvalOptions) plan(cmd *cobra.Command, f *studyFlags) error {
 		if err := plainSteps(cmd); err != nil {
 			return err
 		}
-		store, err := openCache(o.Data)
+		store, err := openStore(o.Data)
 		if err != nil {
 			return err
 		}

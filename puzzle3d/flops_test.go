@@ -10,26 +10,26 @@ import (
 
 // A step's arithmetic, of encoder and head, is what PyTorch counts, and is recorded.
 func TestFLOPs(t *testing.T) {
-	cache, dev := traintest.Phantoms(t, 2, [3]int{72, 36, 36}), traintest.CPU(t)
+	store, dev := traintest.Phantoms(t, 2, [3]int{72, 36, 36}), traintest.CPU(t)
 	c := tiny()
 	c.Network.Levels, c.Crop, c.Patch, c.Features, c.Hidden, c.Train.Steps = 4, [3]int{72, 36, 36}, [3]int{32, 16, 16},
 		24, 12, 2
 	c = resolved(t, c)
 	_, step := traintest.FLOPs(t, "..", "jigsaw")
 	traintest.Counts(t, step, func(o voxsaw.RunOptions) (voxsaw.Summary, error) {
-		return Pretrain(t.Context(), dev, c, data(cache, 0), o)
+		return Pretrain(t.Context(), dev, c, data(store, 0), o)
 	})
 }
 
 // With several rounds the head looks once a round, and once at all rounds together; of several
 // grids the arithmetic is the mean.
 func TestFLOPsOfRoundsAndGrids(t *testing.T) {
-	cache, dev := traintest.Phantoms(t, 2, [3]int{20, 20, 20}), traintest.CPU(t)
+	store, dev := traintest.Phantoms(t, 2, [3]int{20, 20, 20}), traintest.CPU(t)
 	count := func(change func(*Config)) float64 {
 		c := tiny()
 		c.Crop, c.Patch, c.Train.Steps, c.SkipAir = [3]int{18, 18, 18}, [3]int{4, 4, 4}, 1, false
 		change(&c)
-		s, err := Pretrain(t.Context(), dev, resolved(t, c), data(cache, 0), voxsaw.RunOptions{})
+		s, err := Pretrain(t.Context(), dev, resolved(t, c), data(store, 0), voxsaw.RunOptions{})
 		if err != nil {
 			t.Fatal(err)
 		}

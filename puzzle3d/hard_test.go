@@ -185,29 +185,29 @@ func alikeWhereAir(t *testing.T, alike []int, patches map[int][]float32) (pairs 
 // Two ranks leave the weights of one that has twice the batch, but for the order of sums, which is
 // another.
 func TestTwoRanksEqualOneOfHardPuzzles(t *testing.T) {
-	cache, c := phantoms(t, 3, [3]int{24, 20, 20}), hard()
+	store, c := phantoms(t, 3, [3]int{24, 20, 20}), hard()
 	c.Batch, c.Train.Steps, c.Train.Clip, c.Binary = 4, 5, 1, true
 	c = resolved(t, c)
-	twoRanks(t, cache, c, 1e-3)
+	twoRanks(t, store, c, 1e-3)
 }
 
 // resumes trains with two cases held out, in one go and in two, and wants the same files: see
 // [traintest.Resumes].
-func resumes(t *testing.T, dev voxsaw.Device, c Config, cache *prepared.Store) (through string,
+func resumes(t *testing.T, dev voxsaw.Device, c Config, store *prepared.Store) (through string,
 	summary voxsaw.Summary) {
 	t.Helper()
 	return traintest.Resumes(t, 2, func(ctx context.Context, o voxsaw.RunOptions) (voxsaw.Summary, error) {
-		return Pretrain(ctx, dev, c, data(cache, 2), o)
+		return Pretrain(ctx, dev, c, data(store, 2), o)
 	}, "last.safetensors", "validation.csv")
 }
 
 // A hard run that is stopped and resumed leaves the same bits as one that ran through, and its
 // checkpoint solves the puzzles of each grid.
 func TestHardRunsResumeAndSolve(t *testing.T) {
-	cache, dev, c := phantoms(t, 5, [3]int{24, 20, 20}), testDevice(t), hard()
+	store, dev, c := phantoms(t, 5, [3]int{24, 20, 20}), testDevice(t), hard()
 	c.Train.Steps, c.Train.ValidateEvery, c.Train.CheckpointEvery = 6, 3, 0
 	c = resolved(t, c)
-	through, summary := resumes(t, dev, c, cache)
+	through, summary := resumes(t, dev, c, store)
 	player, err := Open(t.Context(), dev, filepath.Join(through, "last.safetensors"), PlayOptions{})
 	if err != nil {
 		t.Fatal(err)
@@ -216,7 +216,7 @@ func TestHardRunsResumeAndSolve(t *testing.T) {
 	if !reflect.DeepEqual(player.Config(), c) {
 		t.Errorf("configuration %+v, trained with %+v", player.Config(), c)
 	}
-	held := opened(t, cache, "case00", "case01")
+	held := opened(t, store, "case00", "case01")
 	e, err := player.Evaluate(t.Context(), held)
 	if err != nil {
 		t.Fatal(err)
@@ -247,13 +247,13 @@ func TestHardRunsResumeAndSolve(t *testing.T) {
 
 // Hard puzzles of patients never seen come out far better than guessing after a short training.
 func TestHardPretrainingLearns(t *testing.T) {
-	cache, dev, c := phantoms(t, 24, [3]int{24, 20, 20}), testDevice(t), hard()
+	store, dev, c := phantoms(t, 24, [3]int{24, 20, 20}), testDevice(t), hard()
 	c.Crop, c.Patch, c.Grids = [3]int{22, 18, 18}, [3]int{8, 4, 4}, []string{"2x2x2", "2x3x2"}
 	c.Network.Channels, c.Features, c.Hidden, c.Batch, c.Rounds = 8, 64, 32, 4, 2
 	c.Train.Steps, c.Train.LR = 80, 0.03
 	c = resolved(t, c)
 	run := filepath.Join(t.TempDir(), "run")
-	if _, err := Pretrain(t.Context(), dev, c, data(cache, 8), voxsaw.RunOptions{Folder: run, Loaders: 1}); err != nil {
+	if _, err := Pretrain(t.Context(), dev, c, data(store, 8), voxsaw.RunOptions{Folder: run, Loaders: 1}); err != nil {
 		t.Fatal(err)
 	}
 	player, err := Open(t.Context(), dev, filepath.Join(run, "last.safetensors"), PlayOptions{Shuffles: 3})
@@ -261,7 +261,7 @@ func TestHardPretrainingLearns(t *testing.T) {
 		t.Fatal(err)
 	}
 	defer player.Close()
-	e, err := player.Evaluate(t.Context(), opened(t, cache, data(cache, 8).Validate...))
+	e, err := player.Evaluate(t.Context(), opened(t, store, data(store, 8).Validate...))
 	if err != nil {
 		t.Fatal(err)
 	}

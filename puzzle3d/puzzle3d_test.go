@@ -42,9 +42,9 @@ func resolved(t testing.TB, c Config) Config {
 	return c
 }
 
-func data(cache *prepared.Store, held int) sample.Data {
-	d := sample.Data{Store: cache}
-	for i, info := range slices.Collect(cache.Records()) {
+func data(store *prepared.Store, held int) sample.Data {
+	d := sample.Data{Store: store}
+	for i, info := range slices.Collect(store.Records()) {
 		if i < held {
 			d.Validate = append(d.Validate, info.ID)
 		} else {
@@ -98,13 +98,13 @@ func TestConfigNamesWhatIsWrong(t *testing.T) {
 }
 
 func TestDataThatCannotBeTrainedOn(t *testing.T) {
-	cache, dev, c := phantoms(t, 2, [3]int{14, 14, 14}), testDevice(t), tiny()
+	store, dev, c := phantoms(t, 2, [3]int{14, 14, 14}), testDevice(t), tiny()
 	c.Train.Steps = 1
 	c = resolved(t, c)
 	for want, d := range map[string]sample.Data{
-		"nothing to train on": {Store: cache, Validate: []string{"case00"}},
-		"is both to train":    {Store: cache, Train: []string{"case00", "case01"}, Validate: []string{"case01"}},
-		"no case \"x\"":       {Store: cache, Train: []string{"x"}, Validate: []string{"case01"}},
+		"nothing to train on": {Store: store, Validate: []string{"case00"}},
+		"is both to train":    {Store: store, Train: []string{"case00", "case01"}, Validate: []string{"case01"}},
+		"no case \"x\"":       {Store: store, Train: []string{"x"}, Validate: []string{"case01"}},
 	} {
 		if _, err := Pretrain(t.Context(), dev, c, d, voxsaw.RunOptions{}); err == nil ||
 			!strings.Contains(err.Error(), want) {
@@ -113,14 +113,14 @@ func TestDataThatCannotBeTrainedOn(t *testing.T) {
 	}
 	// The crop is 16 long, the cases are 14: padded, said once.
 	watch := &observer{}
-	if _, err := Pretrain(t.Context(), dev, c, data(cache, 1), voxsaw.RunOptions{Observer: watch}); err != nil {
+	if _, err := Pretrain(t.Context(), dev, c, data(store, 1), voxsaw.RunOptions{Observer: watch}); err != nil {
 		t.Fatal(err)
 	}
 	if notes := watch.notes; len(notes) != 4 || !strings.Contains(notes[0], "case00, case01") ||
 		!strings.Contains(notes[0], "padded with air") {
 		t.Errorf("notes %q", notes)
 	}
-	if _, err := Pretrain(t.Context(), dev, c, data(cache, 1), voxsaw.RunOptions{Memory: 1000}); !errors.As(err,
+	if _, err := Pretrain(t.Context(), dev, c, data(store, 1), voxsaw.RunOptions{Memory: 1000}); !errors.As(err,
 		new(*nn.MemoryError)) {
 		t.Errorf("a limit of 1000 bytes: %v", err)
 	}
@@ -138,8 +138,8 @@ func opened(t testing.TB, store *prepared.Store, ids ...string) []sample.Sample 
 // Patches must be what lies in the scan where the layout says, in the order of positions with the
 // last axis fastest, and D, H, W along k, j, i.
 func TestPatchesAreCutWhereTheyShould(t *testing.T) {
-	cache, c := phantoms(t, 2, [3]int{20, 18, 16}), resolved(t, tiny())
-	cases := opened(t, cache, "case00", "case01")
+	store, c := phantoms(t, 2, [3]int{20, 18, 16}), resolved(t, tiny())
+	cases := opened(t, store, "case00", "case01")
 	whole := make([]float32, cases[1].(*prepared.Case).Len())
 	if err := cases[1].Crop(whole, [3]int{}, cases[1].Size()); err != nil {
 		t.Fatal(err)
@@ -205,9 +205,9 @@ func TestPatchesAreCutWhereTheyShould(t *testing.T) {
 
 // Where nothing is held out no checkpoint is the best.
 func TestPretrainOnAllCases(t *testing.T) {
-	cache, dev, c := phantoms(t, 2, [3]int{24, 20, 20}), testDevice(t), tiny()
+	store, dev, c := phantoms(t, 2, [3]int{24, 20, 20}), testDevice(t), tiny()
 	c.Train.Steps = 2
-	summary, err := Pretrain(t.Context(), dev, resolved(t, c), data(cache, 0), voxsaw.RunOptions{})
+	summary, err := Pretrain(t.Context(), dev, resolved(t, c), data(store, 0), voxsaw.RunOptions{})
 	if err != nil || summary.Step != 2 || summary.BestStep != 0 {
 		t.Errorf("%+v, %v", summary, err)
 	}
@@ -216,9 +216,9 @@ func TestPretrainOnAllCases(t *testing.T) {
 // A run is told to the byte what it needs: with so much it runs as without a limit, with a byte
 // less it saves some.
 func TestNeedOfAPretraining(t *testing.T) {
-	cache, dev, c := phantoms(t, 1, [3]int{24, 20, 20}), testDevice(t), tiny()
+	store, dev, c := phantoms(t, 1, [3]int{24, 20, 20}), testDevice(t), tiny()
 	c.Train.Steps = 1
-	of := data(cache, 0)
+	of := data(store, 0)
 	need, err := EstimateMemory(t.Context(), dev, c, of, voxsaw.RunOptions{Folder: filepath.Join(t.TempDir(), "run")})
 	if err != nil || need.Bytes <= 0 {
 		t.Fatalf("%+v, %v", need, err)
@@ -239,23 +239,23 @@ func TestNeedOfAPretraining(t *testing.T) {
 // Two ranks, and two micro-batches, leave the weights and the velocities of the whole batch at
 // once, but for the order of sums, which is another.
 func TestTwoRanksEqualOne(t *testing.T) {
-	cache, c := phantoms(t, 3, [3]int{24, 20, 20}), tiny()
+	store, c := phantoms(t, 3, [3]int{24, 20, 20}), tiny()
 	c.Head, c.Rounds, c.Binary, c.Batch, c.Train.Steps, c.Train.Clip = Both, 3, true, 4, 4, 1
-	twoRanks(t, cache, resolved(t, c), 2e-4)
+	twoRanks(t, store, resolved(t, c), 2e-4)
 	c.Head, c.Binary, c.Classes, c.SkipAir = KWay, false, 10, false
-	twoRanks(t, cache, resolved(t, c), 2e-4)
+	twoRanks(t, store, resolved(t, c), 2e-4)
 }
 
-func twoRanks(t *testing.T, cache *prepared.Store, c Config, tolerance float64) {
+func twoRanks(t *testing.T, store *prepared.Store, c Config, tolerance float64) {
 	t.Helper()
 	alone := filepath.Join(t.TempDir(), "alone")
-	if _, err := Pretrain(t.Context(), testDevice(t), c, data(cache, 1), voxsaw.RunOptions{Folder: alone}); err != nil {
+	if _, err := Pretrain(t.Context(), testDevice(t), c, data(store, 1), voxsaw.RunOptions{Folder: alone}); err != nil {
 		t.Fatal(err)
 	}
 	folders := []string{filepath.Join(t.TempDir(), "0"), filepath.Join(t.TempDir(), "1")}
 	devices := []voxsaw.Device{testDevice(t), testDevice(t)}
 	traintest.Both(t, func(rank int, group train.Group) error {
-		_, err := pretrain(t.Context(), devices[rank], c, data(cache, 1), voxsaw.RunOptions{Folder: folders[rank]},
+		_, err := pretrain(t.Context(), devices[rank], c, data(store, 1), voxsaw.RunOptions{Folder: folders[rank]},
 			group)
 		return err
 	})
@@ -264,13 +264,13 @@ func twoRanks(t *testing.T, cache *prepared.Store, c Config, tolerance float64) 
 		tolerance)
 	divided, micro := c, filepath.Join(t.TempDir(), "micro-batches")
 	divided.Train.Accumulate = 2
-	if _, err := Pretrain(t.Context(), devices[0], divided, data(cache, 1),
+	if _, err := Pretrain(t.Context(), devices[0], divided, data(store, 1),
 		voxsaw.RunOptions{Folder: micro}); err != nil {
 		t.Fatal(err)
 	}
 	traintest.Equal(t, filepath.Join(alone, "last.safetensors"), filepath.Join(micro, "last.safetensors"), tolerance)
 	c.Batch = 3
-	if _, err := pretrain(t.Context(), devices[0], c, data(cache, 1), voxsaw.RunOptions{},
+	if _, err := pretrain(t.Context(), devices[0], c, data(store, 1), voxsaw.RunOptions{},
 		traintest.Alike(2)); err == nil || !strings.Contains(err.Error(), "multiple of 2") {
 		t.Errorf("a batch of 3 on two ranks: %v", err)
 	}
@@ -279,12 +279,12 @@ func twoRanks(t *testing.T, cache *prepared.Store, c Config, tolerance float64) 
 // A run that is stopped and resumed leaves the same bits as one that ran through; a checkpoint
 // opens as a player that scores the same.
 func TestResumeIsExactAndCheckpointsSolve(t *testing.T) {
-	cache, dev, c := phantoms(t, 5, [3]int{24, 20, 20}), testDevice(t), tiny()
+	store, dev, c := phantoms(t, 5, [3]int{24, 20, 20}), testDevice(t), tiny()
 	c.Head, c.Rounds, c.Network.Norm, c.ValidateShuffles = Both, 3, "batch", 2
 	c.Train.Steps, c.Train.ValidateEvery, c.Train.CheckpointEvery = 8, 4, 0
 	c = resolved(t, c)
 	run := func(path string, mode voxsaw.Mode, ctx context.Context, watch *observer) (voxsaw.Summary, error) {
-		return Pretrain(ctx, dev, c, data(cache, 2), voxsaw.RunOptions{Folder: path, Mode: mode, Observer: watch})
+		return Pretrain(ctx, dev, c, data(store, 2), voxsaw.RunOptions{Folder: path, Mode: mode, Observer: watch})
 	}
 	through, stopped := filepath.Join(t.TempDir(), "through"), filepath.Join(t.TempDir(), "stopped")
 	summary, err := run(through, voxsaw.ModeNew, t.Context(), &observer{})
@@ -299,11 +299,11 @@ func TestResumeIsExactAndCheckpointsSolve(t *testing.T) {
 	var changed *voxsaw.ChangedError
 	other := c
 	other.Train.LR *= 2
-	if _, err := Pretrain(t.Context(), dev, other, data(cache, 2),
+	if _, err := Pretrain(t.Context(), dev, other, data(store, 2),
 		voxsaw.RunOptions{Folder: stopped, Mode: voxsaw.ModeResume}); !errors.As(err, &changed) {
 		t.Errorf("another learning rate: %v", err)
 	}
-	if _, err := Pretrain(t.Context(), dev, c, data(cache, 1),
+	if _, err := Pretrain(t.Context(), dev, c, data(store, 1),
 		voxsaw.RunOptions{Folder: stopped, Mode: voxsaw.ModeResume}); !errors.As(err, &changed) {
 		t.Errorf("other cases: %v", err)
 	}
@@ -325,7 +325,7 @@ func TestResumeIsExactAndCheckpointsSolve(t *testing.T) {
 	if !reflect.DeepEqual(player.Config(), c) {
 		t.Errorf("configuration %+v, trained with %+v", player.Config(), c)
 	}
-	held := opened(t, cache, "case00", "case01")
+	held := opened(t, store, "case00", "case01")
 	e, err := player.Evaluate(t.Context(), held)
 	if err != nil {
 		t.Fatal(err)
@@ -356,10 +356,10 @@ func TestResumeIsExactAndCheckpointsSolve(t *testing.T) {
 // A solver that can tell all patches apart reaches 100 %, to the bit, of any number of cases: the
 // report says what is possible where it is less.
 func TestTheCeilingOfDistinctPatchesIsOne(t *testing.T) {
-	cache, dev, c := phantoms(t, 7, [3]int{24, 20, 20}), testDevice(t), resolved(t, tiny())
+	store, dev, c := phantoms(t, 7, [3]int{24, 20, 20}), testDevice(t), resolved(t, tiny())
 	c.Train.Steps = 1
 	run := filepath.Join(t.TempDir(), "run")
-	if _, err := Pretrain(t.Context(), dev, c, data(cache, 1), voxsaw.RunOptions{Folder: run}); err != nil {
+	if _, err := Pretrain(t.Context(), dev, c, data(store, 1), voxsaw.RunOptions{Folder: run}); err != nil {
 		t.Fatal(err)
 	}
 	player, err := Open(t.Context(), dev, filepath.Join(run, "last.safetensors"), PlayOptions{})
@@ -368,10 +368,10 @@ func TestTheCeilingOfDistinctPatchesIsOne(t *testing.T) {
 	}
 	defer player.Close()
 	var ids []string
-	for info := range cache.Records() {
+	for info := range store.Records() {
 		ids = append(ids, info.ID)
 	}
-	e, err := player.Evaluate(t.Context(), opened(t, cache, ids...))
+	e, err := player.Evaluate(t.Context(), opened(t, store, ids...))
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -400,12 +400,12 @@ func (o *observer) Note(text string)                       { o.notes = append(o.
 // Puzzles of patients never seen must come out far better than guessing after a short training: 1/8
 // of the patches are right by chance.
 func TestPretrainingLearns(t *testing.T) {
-	cache, dev, c := phantoms(t, 24, [3]int{24, 20, 20}), testDevice(t), tiny()
+	store, dev, c := phantoms(t, 24, [3]int{24, 20, 20}), testDevice(t), tiny()
 	c.Crop, c.Patch = [3]int{22, 18, 18}, [3]int{8, 6, 6}
 	c.Features, c.Hidden, c.Batch = 64, 32, 4
 	c.Train.Steps, c.Train.LR = 60, 0.03
 	c = resolved(t, c)
-	summary, err := Pretrain(t.Context(), dev, c, data(cache, 8), voxsaw.RunOptions{Loaders: 1})
+	summary, err := Pretrain(t.Context(), dev, c, data(store, 8), voxsaw.RunOptions{Loaders: 1})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -492,11 +492,11 @@ func TestKWayLearns(t *testing.T) {
 
 // A loss that is no number stops the run, and names the cases.
 func TestNaNReachesTheLoop(t *testing.T) {
-	cache, dev, c := phantoms(t, 2, [3]int{20, 20, 20}), testDevice(t), tiny()
+	store, dev, c := phantoms(t, 2, [3]int{20, 20, 20}), testDevice(t), tiny()
 	c.Train.LR, c.Train.Clip, c.Train.Warmup, c.Train.Steps = 1e30, 0, 0, 20
 	c = resolved(t, c)
 	var diverged *voxsaw.DivergedError
-	_, err := Pretrain(t.Context(), dev, c, data(cache, 1), voxsaw.RunOptions{})
+	_, err := Pretrain(t.Context(), dev, c, data(store, 1), voxsaw.RunOptions{})
 	if !errors.As(err, &diverged) || len(diverged.Cases) != c.Batch || diverged.Cases[0] != "case01" {
 		t.Errorf("error %v", err)
 	}
@@ -505,12 +505,12 @@ func TestNaNReachesTheLoop(t *testing.T) {
 // A learning rate that kills the ReLUs of a head stops the run, and one that it learns with does
 // not.
 func TestDeadHeadStopsTheRun(t *testing.T) {
-	cache, dev := phantoms(t, 2, [3]int{20, 20, 20}), testDevice(t)
+	store, dev := phantoms(t, 2, [3]int{20, 20, 20}), testDevice(t)
 	for _, rate := range []float64{0.3, 0.001} {
 		c := tiny()
 		c.Head, c.Rounds, c.Classes, c.SkipAir = "kway", 1, 10, false
 		c.Train.LR, c.Train.Clip, c.Train.Warmup, c.Train.Steps = rate, 0, 0, 150
-		_, err := Pretrain(t.Context(), dev, resolved(t, c), data(cache, 1), voxsaw.RunOptions{})
+		_, err := Pretrain(t.Context(), dev, resolved(t, c), data(store, 1), voxsaw.RunOptions{})
 		var vanished *voxsaw.VanishedError
 		if died := errors.As(err, &vanished); died != (rate == 0.3) ||
 			died && (vanished.Share < 0.99 || vanished.Rate != rate) || !died && err != nil {

@@ -156,19 +156,19 @@ func TestRestorationThatIsNotFinite(t *testing.T) {
 // Two ranks leave the weights of one that has twice the batch, but for the order of sums: what that
 // does grows with each step, from 1e-5 after two to 1e-3 after four.
 func TestTwoRanksEqualOneWithRestoration(t *testing.T) {
-	cache, c := phantoms(t, 3, [3]int{24, 20, 20}), both()
+	store, c := phantoms(t, 3, [3]int{24, 20, 20}), both()
 	c.Batch, c.Train.Steps, c.Train.Clip = 4, 2, 1
-	twoRanks(t, cache, resolved(t, c), 2e-4)
+	twoRanks(t, store, resolved(t, c), 2e-4)
 	// parameters are updated within the backward pass
 	c.Train.Clip, c.Train.Steps, c.Train.LR = 0, 2, 1e-3
-	twoRanks(t, cache, resolved(t, c), 1e-3)
+	twoRanks(t, store, resolved(t, c), 1e-3)
 }
 
 // A run is resumed to the bit, and its checkpoint opens with both tasks' measures.
 func TestRestorationResumesAndIsMeasured(t *testing.T) {
-	cache, dev, c := phantoms(t, 5, [3]int{24, 20, 20}), testDevice(t), both()
+	store, dev, c := phantoms(t, 5, [3]int{24, 20, 20}), testDevice(t), both()
 	c.Train.Steps, c.Train.ValidateEvery, c.Train.CheckpointEvery = 4, 2, 0
-	through, summary := resumes(t, dev, resolved(t, c), cache)
+	through, summary := resumes(t, dev, resolved(t, c), store)
 	_, _, e, err := pretext.Scans.Open(
 		t.Context(),
 		dev,
@@ -179,7 +179,7 @@ func TestRestorationResumesAndIsMeasured(t *testing.T) {
 		t.Fatal(err)
 	}
 	defer e.Close()
-	got, err := e.Evaluate(t.Context(), opened(t, cache, "case00", "case01"))
+	got, err := e.Evaluate(t.Context(), opened(t, store, "case00", "case01"))
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -201,12 +201,12 @@ func TestPuzzlesAndRestorationAreLearnt(t *testing.T) {
 	if !turns.Has(t, 1, 2) {
 		return
 	}
-	cache, dev, c := phantoms(t, 16, [3]int{24, 20, 20}), testDevice(t), both()
+	store, dev, c := phantoms(t, 16, [3]int{24, 20, 20}), testDevice(t), both()
 	c.Crop, c.Patch, c.Grids = [3]int{22, 18, 18}, [3]int{8, 4, 4}, []string{"2x2x2", "2x3x2"}
 	c.Network.Channels, c.Features, c.Hidden, c.Batch, c.Rounds = 8, 64, 32, 4, 2
 	c.Train.Steps, c.Train.LR = 80, 0.03
 	run := filepath.Join(t.TempDir(), "run")
-	if _, err := Pretrain(t.Context(), dev, resolved(t, c), data(cache, 6),
+	if _, err := Pretrain(t.Context(), dev, resolved(t, c), data(store, 6),
 		voxsaw.RunOptions{Folder: run, Loaders: 1}); err != nil {
 		t.Fatal(err)
 	}
@@ -216,7 +216,7 @@ func TestPuzzlesAndRestorationAreLearnt(t *testing.T) {
 		t.Fatal(err)
 	}
 	defer e.Close()
-	got, err := e.Evaluate(t.Context(), opened(t, cache, data(cache, 6).Validate...))
+	got, err := e.Evaluate(t.Context(), opened(t, store, data(store, 6).Validate...))
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -231,7 +231,7 @@ func TestPuzzlesAndRestorationAreLearnt(t *testing.T) {
 // The arithmetic of a step is that of both tasks, as PyTorch counts it. Micro-batches run forward
 // once more.
 func TestFLOPsWithRestoration(t *testing.T) {
-	cache, dev := phantoms(t, 2, [3]int{72, 36, 36}), testDevice(t)
+	store, dev := phantoms(t, 2, [3]int{72, 36, 36}), testDevice(t)
 	c := tiny()
 	c.Network.Levels, c.Crop, c.Patch, c.Features, c.Hidden, c.Train.Steps = 4, [3]int{72, 36, 36}, [3]int{32, 16, 16},
 		24, 12, 1
@@ -240,7 +240,7 @@ func TestFLOPsWithRestoration(t *testing.T) {
 	look, puzzles := traintest.FLOPs(t, "..", "jigsaw")
 	forward, restored := traintest.FLOPs(t, "..", "mae")
 	training := func(o voxsaw.RunOptions) (voxsaw.Summary, error) {
-		return Pretrain(t.Context(), dev, c, data(cache, 0), o)
+		return Pretrain(t.Context(), dev, c, data(store, 0), o)
 	}
 	traintest.Counts(t, puzzles+restored, training)
 	c.Train.Accumulate = 2

@@ -23,8 +23,8 @@ func microBatched(n int) Config {
 // Micro-batches, and micro-batches on ranks, leave the weights of the whole batch at once: the Dice
 // loss of a batch is no mean of its parts' losses.
 func TestMicroBatchesEqualTheBatch(t *testing.T) {
-	cache := phantoms(t, 3, [3]int{24, 20, 16})
-	data := sample.Data{Store: cache, Train: []string{"case00", "case01"}, Validate: []string{"case02"}}
+	store := phantoms(t, 3, [3]int{24, 20, 16})
+	data := sample.Data{Store: store, Train: []string{"case00", "case01"}, Validate: []string{"case02"}}
 	for _, optimizer := range []string{"sgd", "adamw"} {
 		run := func(n int) string {
 			c := microBatched(n)
@@ -32,7 +32,7 @@ func TestMicroBatchesEqualTheBatch(t *testing.T) {
 				c.Train.LR = 1e-4 // see rates in mpi_test.go
 			}
 			folder := filepath.Join(t.TempDir(), "run")
-			if _, _, err := Finetune(t.Context(), directDevice(t), resolved(t, c, cache), data, "",
+			if _, _, err := Finetune(t.Context(), directDevice(t), resolved(t, c, store), data, "",
 				voxsaw.RunOptions{Folder: folder}); err != nil {
 				t.Fatal(err)
 			}
@@ -43,13 +43,13 @@ func TestMicroBatchesEqualTheBatch(t *testing.T) {
 			traintest.Close(t, whole, run(n), 1e-5)
 		}
 	}
-	twoRanks(t, data, resolved(t, microBatched(2), cache))
+	twoRanks(t, data, resolved(t, microBatched(2), store))
 }
 
 // A run of micro-batches that is stopped and resumed leaves the bits of one that ran through.
 func TestMicroBatchesResumeToTheBit(t *testing.T) {
-	cache := phantoms(t, 3, [3]int{24, 20, 16})
-	data, c := sample.Data{Store: cache, Train: []string{"case00", "case01"}}, resolved(t, microBatched(2), cache)
+	store := phantoms(t, 3, [3]int{24, 20, 16})
+	data, c := sample.Data{Store: store, Train: []string{"case00", "case01"}}, resolved(t, microBatched(2), store)
 	folder := t.TempDir()
 	run := func(ctx context.Context, name string, mode voxsaw.Mode, watch voxsaw.Observer) error {
 		_, _, err := Finetune(ctx, directDevice(t), c, data, "", voxsaw.RunOptions{Folder: filepath.Join(folder, name),
@@ -77,7 +77,7 @@ func TestMicroBatchesResumeToTheBit(t *testing.T) {
 }
 
 func TestMicroBatchesThatCannotBe(t *testing.T) {
-	cache := phantoms(t, 3, [3]int{24, 20, 16})
+	store := phantoms(t, 3, [3]int{24, 20, 16})
 	for want, c := range map[string]func(*Config){
 		"cannot be divided evenly over 3 micro-batches: take a multiple of 3, such as 3 or 6": func(c *Config) {
 			c.Train.Accumulate = 3
@@ -88,8 +88,8 @@ func TestMicroBatchesThatCannotBe(t *testing.T) {
 	} {
 		settings, folder := microBatched(2), filepath.Join(t.TempDir(), "run")
 		c(&settings)
-		_, _, err := Finetune(t.Context(), directDevice(t), resolved(t, settings, cache),
-			sample.Data{Store: cache, Train: []string{"case00"}}, "", voxsaw.RunOptions{Folder: folder})
+		_, _, err := Finetune(t.Context(), directDevice(t), resolved(t, settings, store),
+			sample.Data{Store: store, Train: []string{"case00"}}, "", voxsaw.RunOptions{Folder: folder})
 		if err == nil || !strings.Contains(err.Error(), want) {
 			t.Errorf("%v, want %q", err, want)
 		}
@@ -98,16 +98,16 @@ func TestMicroBatchesThatCannotBe(t *testing.T) {
 
 // One rank's loss that is not finite ends the step on all.
 func TestMicroBatchesThatDivergeOnOneRank(t *testing.T) {
-	cache := phantoms(t, 3, [3]int{24, 20, 16})
+	store := phantoms(t, 3, [3]int{24, 20, 16})
 	c := microBatched(2)
 	c.Train.LR, c.Train.Clip, c.Train.Warmup, c.Train.Steps = 1e30, 0, 0, 20
-	c = resolved(t, c, cache)
+	c = resolved(t, c, store)
 	errs, devices := make([]error, 2), []voxsaw.Device{directDevice(t), directDevice(t)}
 	var all sync.WaitGroup
 	for rank, group := range traintest.Ranks(2) {
 		all.Go(func() {
 			_, _, errs[rank] = finetune(t.Context(), devices[rank], c,
-				sample.Data{Store: cache, Train: []string{"case00"}}, "",
+				sample.Data{Store: store, Train: []string{"case00"}}, "",
 				voxsaw.RunOptions{}, group)
 		})
 	}

@@ -50,16 +50,16 @@ func (o *observer) Stepped(p voxsaw.Progress) {
 // a scan whose axes are turned.
 func TestFinetuneAndPredict(t *testing.T) {
 	shape := [3]int{40, 32, 28}
-	cache, dev, path := phantoms(t, 5, shape), testDevice(t), filepath.Join(t.TempDir(), "run")
+	store, dev, path := phantoms(t, 5, shape), testDevice(t), filepath.Join(t.TempDir(), "run")
 	c := tiny()
 	c.Network.Channels, c.Crop, c.Labels, c.Batch = 8, [3]int{24, 20, 16}, []string{"2", "3+4+5"}, 2
 	c.Train.Steps, c.Train.LR, c.Train.Warmup, c.Train.ValidateEvery, c.Train.CheckpointEvery = 150, 0.03, 10, 75, 50
-	c = resolved(t, c, cache)
+	c = resolved(t, c, store)
 	if want := []string{"liver", "spleen+right kidney+left kidney"}; !slices.Equal(c.Names, want) ||
 		c.Network.Classes != 3 {
 		t.Fatalf("resolved to %+v", c)
 	}
-	data := sample.Data{Store: cache, Train: []string{"case00", "case01", "case02", "case03"},
+	data := sample.Data{Store: store, Train: []string{"case00", "case01", "case02", "case03"},
 		Validate: []string{"case04"}}
 	summary, report, err := Finetune(t.Context(), dev, c, data, "", voxsaw.RunOptions{Folder: path, Loaders: 1})
 	if err != nil {
@@ -76,7 +76,7 @@ func TestFinetuneAndPredict(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	prepared, err := cache.Open("case04")
+	prepared, err := store.Open("case04")
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -158,13 +158,13 @@ func toClasses(labels, of []uint16) []uint16 {
 // TestResumedFinetuningEqualsUninterrupted with batch norm's running statistics and dropout, where
 // a state forgotten would show.
 func TestResumedFinetuningEqualsUninterrupted(t *testing.T) {
-	cache, dev := phantoms(t, 3, [3]int{24, 20, 16}), testDevice(t)
+	store, dev := phantoms(t, 3, [3]int{24, 20, 16}), testDevice(t)
 	c := tiny()
 	c.Network = voxsaw.Network{Preset: "monai", Channels: 4, Levels: 2, Dropout: -1}
 	c.Crop, c.Batch, c.Augment.Spatial = [3]int{8, 8, 8}, 2, 0.5
 	c.Train.Steps, c.Train.ValidateEvery, c.Train.CheckpointEvery = 7, 3, 2
-	c = resolved(t, c, cache)
-	data := sample.Data{Store: cache, Train: []string{"case00", "case01"}, Validate: []string{"case02"}}
+	c = resolved(t, c, store)
+	data := sample.Data{Store: store, Train: []string{"case00", "case01"}, Validate: []string{"case02"}}
 	whole := filepath.Join(t.TempDir(), "whole")
 	if _, _, err := Finetune(t.Context(), dev, c, data, "", voxsaw.RunOptions{Folder: whole}); err != nil {
 		t.Fatal(err)
@@ -199,15 +199,15 @@ func TestResumedFinetuningEqualsUninterrupted(t *testing.T) {
 // Memory: the network of validation lies in that of training, and the limit leaves room for the
 // sums over a scan, so that a run which starts can validate.
 func TestMemoryOfWhatIsNeeded(t *testing.T) {
-	cache, dev := phantoms(t, 2, [3]int{24, 20, 16}), testDevice(t)
+	store, dev := phantoms(t, 2, [3]int{24, 20, 16}), testDevice(t)
 	c := tiny()
 	c.Crop = [3]int{8, 8, 8}
-	c = resolved(t, c, cache)
-	bare, err := compiled(t, dev, c, sample.Data{Store: cache, Train: []string{"case00"}}, 0)
+	c = resolved(t, c, store)
+	bare, err := compiled(t, dev, c, sample.Data{Store: store, Train: []string{"case00"}}, 0)
 	if err != nil || bare.windows != nil || bare.validationBytes() != 0 {
 		t.Fatalf("windows %v, %v", bare.windows, err)
 	}
-	data := sample.Data{Store: cache, Train: []string{"case00"}, Validate: []string{"case01"}}
+	data := sample.Data{Store: store, Train: []string{"case00"}, Validate: []string{"case01"}}
 	task, err := compiled(t, dev, c, data, 0)
 	if err != nil {
 		t.Fatal(err)
@@ -242,12 +242,12 @@ func TestNeedOfARun(t *testing.T) {
 }
 
 func needOfARun(t *testing.T, network voxsaw.Network) int64 {
-	cache, dev := phantoms(t, 2, [3]int{24, 20, 16}), testDevice(t)
+	store, dev := phantoms(t, 2, [3]int{24, 20, 16}), testDevice(t)
 	c := tiny()
 	c.Network, c.Crop, c.Batch, c.Labels = network, [3]int{16, 16, 16}, 3, []string{"2"}
 	c.Train.Steps, c.Train.Warmup = 1, 0
-	c = resolved(t, c, cache)
-	data := sample.Data{Store: cache, Train: []string{"case00"}, Validate: []string{"case01"}}
+	c = resolved(t, c, store)
+	data := sample.Data{Store: store, Train: []string{"case00"}, Validate: []string{"case01"}}
 	path := filepath.Join(t.TempDir(), "run")
 	need, err := EstimateMemory(t.Context(), dev, c, data, voxsaw.RunOptions{Folder: path, Memory: 1 << 30})
 	if err != nil {
@@ -274,10 +274,10 @@ func needOfARun(t *testing.T, network voxsaw.Network) int64 {
 }
 
 func TestInitialWeights(t *testing.T) {
-	cache, dev := phantoms(t, 2, [3]int{24, 20, 16}), testDevice(t)
+	store, dev := phantoms(t, 2, [3]int{24, 20, 16}), testDevice(t)
 	c := tiny()
 	c.Crop, c.Train.Steps = [3]int{8, 8, 8}, 0
-	c = resolved(t, c, cache)
+	c = resolved(t, c, store)
 	d, err := device.From(dev)
 	if err != nil {
 		t.Fatal(err)
@@ -301,7 +301,7 @@ func TestInitialWeights(t *testing.T) {
 		return path, params
 	}
 	path, encoder := pretrained(c.Network)
-	data := sample.Data{Store: cache, Train: []string{"case00"}}
+	data := sample.Data{Store: store, Train: []string{"case00"}}
 	out, o := filepath.Join(t.TempDir(), "run"), &observer{}
 	_, report, err := Finetune(t.Context(), dev, c, data, path, voxsaw.RunOptions{Folder: out, Observer: o})
 	if err != nil {
@@ -349,7 +349,7 @@ func TestInitialWeights(t *testing.T) {
 }
 
 func TestFrozenEncoderStaysAsItIs(t *testing.T) {
-	cache, dev := phantoms(t, 1, [3]int{24, 20, 16}), testDevice(t)
+	store, dev := phantoms(t, 1, [3]int{24, 20, 16}), testDevice(t)
 	for name, freeze := range map[string]func(*Config){
 		"freeze_encoder":    func(c *Config) { c.FreezeEncoder = 2 },
 		"schedule sawtooth": func(c *Config) { c.Train.Schedule, c.Train.Tooth = "sawtooth", 2 },
@@ -357,12 +357,12 @@ func TestFrozenEncoderStaysAsItIs(t *testing.T) {
 		c := tiny()
 		c.Crop, c.Train.Steps = [3]int{8, 8, 8}, 3
 		freeze(&c)
-		t.Run(name, func(t *testing.T) { frozenForTwoSteps(t, dev, cache, resolved(t, c, cache)) })
+		t.Run(name, func(t *testing.T) { frozenForTwoSteps(t, dev, store, resolved(t, c, store)) })
 	}
 }
 
-func frozenForTwoSteps(t *testing.T, dev voxsaw.Device, cache *prepared.Store, c Config) {
-	task, err := compiled(t, dev, c, sample.Data{Store: cache, Train: []string{"case00"}}, 0)
+func frozenForTwoSteps(t *testing.T, dev voxsaw.Device, store *prepared.Store, c Config) {
+	task, err := compiled(t, dev, c, sample.Data{Store: store, Train: []string{"case00"}}, 0)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -450,11 +450,11 @@ func TestCropsHaveLittleAir(t *testing.T) {
 }
 
 func TestCropsShowWhatIsAskedFor(t *testing.T) {
-	cache, dev := phantoms(t, 2, [3]int{40, 32, 28}), testDevice(t)
+	store, dev := phantoms(t, 2, [3]int{40, 32, 28}), testDevice(t)
 	c := tiny()
 	c.Labels, c.Crop, c.Foreground, c.Augment = []string{"1", "3+4"}, [3]int{8, 8, 8}, 1, Augmentation{}
-	c = resolved(t, c, cache)
-	task, err := compiled(t, dev, c, sample.Data{Store: cache, Train: []string{"case00", "case01"}}, 0)
+	c = resolved(t, c, store)
+	task, err := compiled(t, dev, c, sample.Data{Store: store, Train: []string{"case00", "case01"}}, 0)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -482,14 +482,14 @@ func TestCropsShowWhatIsAskedFor(t *testing.T) {
 }
 
 func TestMistakesAreNamed(t *testing.T) {
-	cache, dev := phantoms(t, 2, [3]int{24, 20, 16}), testDevice(t)
+	store, dev := phantoms(t, 2, [3]int{24, 20, 16}), testDevice(t)
 	for want, labels := range map[string][]string{
 		"no case of the data has label 77": {"77"}, "2 is there twice": {"2", "1+2"},
 		`no label of the data is called "x": it has 1 pancreas`: {"x"}, `"0" is not a label`: {"0"},
 	} {
 		c := tiny()
 		c.Labels = labels
-		if _, err := c.Resolve(cache); err == nil || !strings.Contains(err.Error(), want) {
+		if _, err := c.Resolve(store); err == nil || !strings.Contains(err.Error(), want) {
 			t.Errorf("labels %v: %v", labels, err)
 		}
 	}
@@ -506,21 +506,21 @@ func TestMistakesAreNamed(t *testing.T) {
 	} {
 		c := tiny()
 		change(&c)
-		if _, err := c.Resolve(cache); err == nil || !strings.Contains(err.Error(), want) {
+		if _, err := c.Resolve(store); err == nil || !strings.Contains(err.Error(), want) {
 			t.Errorf("want %q, got %v", want, err)
 		}
 	}
 	all := tiny()
 	all.Labels = nil
-	if c := resolved(t, all, cache); !slices.Equal(c.Labels, []string{"1", "2", "3", "4", "5", "6", "7", "8"}) {
+	if c := resolved(t, all, store); !slices.Equal(c.Labels, []string{"1", "2", "3", "4", "5", "6", "7", "8"}) {
 		t.Errorf("all labels are %v", c.Labels)
 	}
-	c := resolved(t, tiny(), cache)
+	c := resolved(t, tiny(), store)
 	for want, data := range map[string]sample.Data{
-		"no cases to train on": {Store: cache},
-		"both to train and": {Store: cache, Train: []string{"case00", "case01"},
+		"no cases to train on": {Store: store},
+		"both to train and": {Store: store, Train: []string{"case00", "case01"},
 			Validate: []string{"case01"}},
-		`no case "nobody"`:                {Store: cache, Train: []string{"nobody"}},
+		`no case "nobody"`:                {Store: store, Train: []string{"nobody"}},
 		"classes":                         {},
 		"smaller than the crop of [16 12": {},
 	} {
@@ -531,7 +531,7 @@ func TestMistakesAreNamed(t *testing.T) {
 			t.Errorf("want %q, got %v", want, err)
 		}
 	}
-	if _, err := compiled(t, dev, c, sample.Data{Store: cache, Train: []string{"case00"}}, 1000); err == nil ||
+	if _, err := compiled(t, dev, c, sample.Data{Store: store, Train: []string{"case00"}}, 1000); err == nil ||
 		strings.Contains(err.Error(), "--clip 0") != (c.Train.Clip > 0) {
 		t.Errorf("a network of many megabytes and 1000 bytes: %v", err)
 	}
@@ -550,14 +550,14 @@ func TestContradictoryNamesAreRefused(t *testing.T) {
 		}
 		scans = append(scans, prepared.Input{ID: id, Image: v, Labels: l})
 	}
-	cache := traintest.Store(t, volume.DefaultPreparation(), scans...)
+	store := traintest.Store(t, volume.DefaultPreparation(), scans...)
 	c := tiny()
 	c.Labels = []string{"2"}
 	c.Crop = [3]int{16, 12, 8}
-	c = resolved(t, c, cache)
+	c = resolved(t, c, store)
 	for _, data := range []sample.Data{{Train: []string{"a", "b", "d"}}, {Train: []string{"a", "c"}},
 		{Train: []string{"a", "d"}, Validate: []string{"c"}}} {
-		data.Store = cache
+		data.Store = store
 		_, err := compiled(t, testDevice(t), c, data, 0)
 		if contradict := slices.Contains(slices.Concat(data.Train, data.Validate), "c"); contradict != (err != nil) ||
 			contradict && !strings.Contains(err.Error(), `label 2 is "liver" in case a and "spleen" in case c`) {
@@ -580,12 +580,12 @@ func TestOddCasesAreNoted(t *testing.T) {
 		}
 		scans = append(scans, prepared.Input{ID: id, Image: v, Labels: l})
 	}
-	cache := traintest.Store(t, volume.DefaultPreparation(), scans...)
+	store := traintest.Store(t, volume.DefaultPreparation(), scans...)
 	c := tiny()
 	c.Labels = []string{"2"}
 	c.Crop = [3]int{16, 12, 8}
-	c = resolved(t, c, cache)
-	task, err := compiled(t, testDevice(t), c, sample.Data{Store: cache, Train: []string{"bare", "shown"}}, 0)
+	c = resolved(t, c, store)
+	task, err := compiled(t, testDevice(t), c, sample.Data{Store: store, Train: []string{"bare", "shown"}}, 0)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -598,7 +598,7 @@ func TestOddCasesAreNoted(t *testing.T) {
 			t.Error(err)
 		}
 	}
-	if _, err := compiled(t, testDevice(t), c, sample.Data{Store: cache, Train: []string{"bare"}}, 0); err == nil ||
+	if _, err := compiled(t, testDevice(t), c, sample.Data{Store: store, Train: []string{"bare"}}, 0); err == nil ||
 		!strings.Contains(err.Error(), "none of the 1 training cases") {
 		t.Errorf("no foreground at all: %v", err)
 	}
@@ -608,20 +608,20 @@ func TestOddCasesAreNoted(t *testing.T) {
 // with several. The order of sums is another: biases that a norm takes away again, whose gradient
 // is nothing but rounding, differ by 6e-5 after four steps.
 func TestTwoRanksEqualOne(t *testing.T) {
-	cache := phantoms(t, 3, [3]int{24, 20, 16})
+	store := phantoms(t, 3, [3]int{24, 20, 16})
 	for _, network := range []voxsaw.Network{tiny().Network, {Kind: "resenc", Channels: 4, Blocks: []int{1, 1, 1, 1}},
 		{Channels: 2, Levels: 3, Norm: "instance", DeepSupervision: true}} {
 		c := tiny()
 		c.Network, c.Crop, c.Batch, c.Train.Steps = network, [3]int{16, 16, 8}, 4, 4
-		twoRanks(t, sample.Data{Store: cache, Train: []string{"case00", "case01"}, Validate: []string{"case02"}},
-			resolved(t, c, cache))
+		twoRanks(t, sample.Data{Store: store, Train: []string{"case00", "case01"}, Validate: []string{"case02"}},
+			resolved(t, c, store))
 	}
 }
 
 // Batch norm sees the batch, of which a rank has a part: that is refused, rather than being another
 // network without a word.
 func TestRanksRefuseBatchNorm(t *testing.T) {
-	cache := phantoms(t, 3, [3]int{24, 20, 16})
+	store := phantoms(t, 3, [3]int{24, 20, 16})
 	c := tiny()
 	c.Network.Norm, c.Crop, c.Batch = "batch", [3]int{16, 16, 8}, 4
 	dev, err := voxsaw.Open("cpu", voxsaw.DeviceOptions{})
@@ -629,7 +629,7 @@ func TestRanksRefuseBatchNorm(t *testing.T) {
 		t.Fatal(err)
 	}
 	defer dev.Close()
-	_, _, err = finetune(t.Context(), dev, resolved(t, c, cache), sample.Data{Store: cache, Train: []string{"case00"}},
+	_, _, err = finetune(t.Context(), dev, resolved(t, c, store), sample.Data{Store: store, Train: []string{"case00"}},
 		"",
 		voxsaw.RunOptions{}, traintest.Alike(2))
 	if err == nil || !strings.Contains(err.Error(), "several ranks cannot share") {
@@ -640,8 +640,8 @@ func TestRanksRefuseBatchNorm(t *testing.T) {
 // What one rank cannot read is an error of all: of that one its own, of the others that it was
 // elsewhere. They would wait for it for ever.
 func TestRanksEndTogether(t *testing.T) {
-	cache := phantoms(t, 3, [3]int{24, 20, 16})
-	c := resolved(t, tiny(), cache)
+	store := phantoms(t, 3, [3]int{24, 20, 16})
+	c := resolved(t, tiny(), store)
 	c.Batch = 2
 	first := wholeNetwork(t, testDevice(t), c.Network, describe(t, c))
 	gone := first + ".gone"
@@ -660,7 +660,7 @@ func TestRanksEndTogether(t *testing.T) {
 		ended := make(chan error, 2)
 		for rank, group := range traintest.Ranks(2) {
 			go func() {
-				data := sample.Data{Store: cache, Train: []string{"case00"}}
+				data := sample.Data{Store: store, Train: []string{"case00"}}
 				if x.c[rank].Targets != "" {
 					data.Unlabelled = []string{"case01"}
 				}

@@ -21,18 +21,18 @@ import (
 // what predictions keep.
 func TestValidationDecidesOnComponents(t *testing.T) {
 	shape := [3]int{40, 32, 28}
-	cache, dev, path := phantoms(t, 21, shape), testDevice(t), filepath.Join(t.TempDir(), "run")
+	store, dev, path := phantoms(t, 21, shape), testDevice(t), filepath.Join(t.TempDir(), "run")
 	c := tiny()
 	c.Network.Channels, c.Crop, c.Labels, c.Batch = 8, [3]int{24, 20, 16}, []string{"2", "4+5"}, 2
 	c.Train.Steps, c.Train.LR, c.Train.Warmup, c.Train.ValidateEvery, c.Train.CheckpointEvery = 80, 0.03, 10, 0, 0
-	c = resolved(t, c, cache)
+	c = resolved(t, c, store)
 	var cases []string
 	for n := range 21 {
 		cases = append(cases, fmt.Sprintf("case%02d", n))
 	}
 	learnt, held := cases[:16], cases[16:]
 	ear := &listening{}
-	summary, _, err := Finetune(t.Context(), dev, c, sample.Data{Store: cache, Train: learnt, Validate: held}, "",
+	summary, _, err := Finetune(t.Context(), dev, c, sample.Data{Store: store, Train: learnt, Validate: held}, "",
 		voxsaw.RunOptions{Folder: path, Loaders: 1, Observer: ear})
 	if err != nil {
 		t.Fatal(err)
@@ -55,7 +55,7 @@ func TestValidationDecidesOnComponents(t *testing.T) {
 		defer p.Close()
 		said = p.Notes()
 		for _, id := range held {
-			one, err := cache.Open(id)
+			one, err := store.Open(id)
 			if err != nil {
 				t.Fatal(err)
 			}
@@ -72,7 +72,7 @@ func TestValidationDecidesOnComponents(t *testing.T) {
 	// the mean DSC of a class over the held-out cases
 	mean := func(maps [][]uint16, class int) (sum float64) {
 		for n, id := range held {
-			one, err := cache.Open(id)
+			one, err := store.Open(id)
 			if err != nil {
 				t.Fatal(err)
 			}
@@ -130,7 +130,7 @@ func TestValidationDecidesOnComponents(t *testing.T) {
 	all := c
 	all.Train.Steps, all.Train.Warmup = 2, 0
 	folder := filepath.Join(t.TempDir(), "all")
-	if _, _, err := Finetune(t.Context(), dev, all, sample.Data{Store: cache, Train: []string{"case00", "case03"}}, "",
+	if _, _, err := Finetune(t.Context(), dev, all, sample.Data{Store: store, Train: []string{"case00", "case03"}}, "",
 		voxsaw.RunOptions{Folder: folder, Loaders: 1}); err != nil {
 		t.Fatal(err)
 	}
@@ -150,7 +150,7 @@ func TestValidationDecidesOnComponents(t *testing.T) {
 	c.Train.Steps++
 	c.MeasureOnly = true
 	if _, _, err := Finetune(t.Context(), dev, c,
-		sample.Data{Store: cache, Train: learnt, Validate: held}, "",
+		sample.Data{Store: store, Train: learnt, Validate: held}, "",
 		voxsaw.RunOptions{Folder: path, Mode: voxsaw.ModeResume, Loaders: 1}); err != nil {
 		t.Fatal(err)
 	}
@@ -176,10 +176,10 @@ func (l *listening) Validating(_, done, of int)           { l.items = append(l.i
 // Labels are looked at only where enough cases may speak for the rule, and their memory is counted.
 func TestLabelsAreLookedAtWhereTheyDecide(t *testing.T) {
 	shape := [3]int{24, 20, 16}
-	cache, dev := phantoms(t, 21, shape), testDevice(t)
+	store, dev := phantoms(t, 21, shape), testDevice(t)
 	c := tiny()
 	c.Crop = [3]int{8, 8, 8}
-	c = resolved(t, c, cache)
+	c = resolved(t, c, store)
 	for _, test := range []struct {
 		cases, held int
 		measure     bool
@@ -190,7 +190,7 @@ func TestLabelsAreLookedAtWhereTheyDecide(t *testing.T) {
 			cases = append(cases, fmt.Sprintf("case%02d", n))
 		}
 		c.MeasureOnly = test.measure
-		data := sample.Data{Store: cache, Train: cases[test.held:], Validate: cases[:test.held]}
+		data := sample.Data{Store: store, Train: cases[test.held:], Validate: cases[:test.held]}
 		l, err := compiled(t, dev, c, data, 0)
 		if err != nil {
 			t.Fatal(err)

@@ -59,31 +59,31 @@ func learntNames(t *testing.T, path string) string {
 // What a run has learnt from is what the weights had that it began with, whatever the file that
 // they were in says by the time that the run is resumed.
 func TestResumedRunSaysWhatItBeganWith(t *testing.T) {
-	cache := phantoms(t, 2, [3]int{24, 20, 16})
+	store := phantoms(t, 2, [3]int{24, 20, 16})
 	c := tiny()
 	c.Crop, c.Train.Schedule = [3]int{8, 8, 8}, "constant"
 	init, folder := filepath.Join(t.TempDir(), "init.safetensors"), filepath.Join(t.TempDir(), "run")
-	encoderAt(t, init, resolved(t, c, cache).Network, 1, checkpoint.Scan{Name: "before", Voxels: "12"})
-	data := sample.Data{Store: cache, Train: []string{"case00"}}
+	encoderAt(t, init, resolved(t, c, store).Network, 1, checkpoint.Scan{Name: "before", Voxels: "12"})
+	data := sample.Data{Store: store, Train: []string{"case00"}}
 	for _, steps := range []int{1, 2} {
 		c.Train.Steps = steps
-		if _, _, err := Finetune(t.Context(), testDevice(t), resolved(t, c, cache), data, init,
+		if _, _, err := Finetune(t.Context(), testDevice(t), resolved(t, c, store), data, init,
 			voxsaw.RunOptions{Folder: folder, Mode: voxsaw.ModeResume}); err != nil {
 			t.Fatal(err)
 		}
 		if got := learntNames(t, train.Last(folder)); got != "before case00" {
 			t.Errorf("after step %d it has learnt from %s", steps, got)
 		}
-		encoderAt(t, init, resolved(t, c, cache).Network, 2, checkpoint.Scan{Name: "after", Voxels: "34"})
+		encoderAt(t, init, resolved(t, c, store).Network, 2, checkpoint.Scan{Name: "after", Voxels: "34"})
 	}
 }
 
 // A run of several ranks goes on without the file that it began with, as that of one process does;
 // where it still needs the file, every rank ends.
 func TestRanksGoOnWithoutTheFirstWeights(t *testing.T) {
-	cache := phantoms(t, 3, [3]int{24, 20, 16})
+	store := phantoms(t, 3, [3]int{24, 20, 16})
 	init, folder := filepath.Join(t.TempDir(), "init.safetensors"), filepath.Join(t.TempDir(), "run")
-	encoderAt(t, init, resolved(t, microBatched(0), cache).Network, 1, checkpoint.Scan{Name: "before", Voxels: "12"})
+	encoderAt(t, init, resolved(t, microBatched(0), store).Network, 1, checkpoint.Scan{Name: "before", Voxels: "12"})
 	run := func(steps int, folder string) (errs [2]error) {
 		var all sync.WaitGroup
 		for rank, group := range traintest.Ranks(2) {
@@ -93,10 +93,10 @@ func TestRanksGoOnWithoutTheFirstWeights(t *testing.T) {
 			}
 			c := microBatched(0)
 			c.Train.Steps, c.Train.Schedule = steps, "constant"
-			c = resolved(t, c, cache)
+			c = resolved(t, c, store)
 			all.Go(func() {
 				_, _, errs[rank] = finetune(t.Context(), dev, c,
-					sample.Data{Store: cache, Train: []string{"case00", "case01"}}, init, o, group)
+					sample.Data{Store: store, Train: []string{"case00", "case01"}}, init, o, group)
 			})
 		}
 		all.Wait()

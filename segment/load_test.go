@@ -56,10 +56,10 @@ func TestLoad(t *testing.T) {
 		{Kind: "resenc", Channels: 2, Levels: 3, Blocks: []int{1, 1, 1, 1}},
 		{Channels: 2, Levels: 3, Norm: "instance", DeepSupervision: true},
 	} {
-		cache := phantoms(t, 1, [3]int{20, 18, 16})
+		store := phantoms(t, 1, [3]int{20, 18, 16})
 		c := tiny()
 		c.Network, c.Crop, c.Labels = network, [3]int{16, 16, 16}, []string{"1", "2", "3"}
-		c = resolved(t, c, cache)
+		c = resolved(t, c, store)
 		for _, x := range []struct {
 			kind, load string
 			classes    int
@@ -76,7 +76,7 @@ func TestLoad(t *testing.T) {
 			from := c.Network
 			from.Classes = x.classes
 			c.Load = x.load
-			learner, err := compiled(t, dev, c, sample.Data{Store: cache, Train: []string{"case00"}}, 0)
+			learner, err := compiled(t, dev, c, sample.Data{Store: store, Train: []string{"case00"}}, 0)
 			if err != nil {
 				t.Fatal(err)
 			}
@@ -116,18 +116,18 @@ func TestLoad(t *testing.T) {
 // With and without deep supervision a VNet has the same weights but the coarser heads: these are
 // named where they are missing or left over, and predictions average both kinds.
 func TestDeepSupervisionLoads(t *testing.T) {
-	dev, cache := testDevice(t), phantoms(t, 1, [3]int{20, 18, 16})
+	dev, store := testDevice(t), phantoms(t, 1, [3]int{20, 18, 16})
 	plain := tiny()
 	plain.Network, plain.Crop = voxsaw.Network{Channels: 2, Levels: 3, Norm: "instance"}, [3]int{16, 16, 16}
 	deep := plain
 	deep.Network.DeepSupervision = true
-	plain, deep = resolved(t, plain, cache), resolved(t, deep, cache)
+	plain, deep = resolved(t, plain, store), resolved(t, deep, store)
 	heads := []string{"head.1.logits.bias", "head.1.logits.weight"}
 	for _, x := range []struct {
 		from, to         Config
 		missing, skipped []string
 	}{{plain, deep, heads, nil}, {deep, plain, nil, heads}} {
-		learner, err := compiled(t, dev, x.to, sample.Data{Store: cache, Train: []string{"case00"}}, 0)
+		learner, err := compiled(t, dev, x.to, sample.Data{Store: store, Train: []string{"case00"}}, 0)
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -163,7 +163,7 @@ func describe(t *testing.T, c Config) checkpoint.Description {
 // A head whose outputs are other classes than the run's, or the same in another order, stays as it
 // was, at every resolution, and all else is loaded.
 func TestHeadOfOtherClassesIsLeft(t *testing.T) {
-	dev, cache := testDevice(t), phantoms(t, 1, [3]int{20, 18, 16})
+	dev, store := testDevice(t), phantoms(t, 1, [3]int{20, 18, 16})
 	for _, network := range []voxsaw.Network{
 		{Preset: "monai", Channels: 2, Levels: 1}, {Preset: "paper", Channels: 2, Levels: 1, Norm: "instance"},
 		{Kind: "resenc", Channels: 2, Levels: 3, Blocks: []int{1, 1, 1, 1}},
@@ -171,10 +171,10 @@ func TestHeadOfOtherClassesIsLeft(t *testing.T) {
 	} {
 		c := tiny()
 		c.Network, c.Crop, c.Labels = network, [3]int{16, 16, 16}, []string{"1", "2", "3"}
-		c = resolved(t, c, cache)
+		c = resolved(t, c, store)
 		from := c
 		from.Names = []string{c.Names[0], c.Names[2], c.Names[1]}
-		learner, err := compiled(t, dev, c, sample.Data{Store: cache, Train: []string{"case00"}}, 0)
+		learner, err := compiled(t, dev, c, sample.Data{Store: store, Train: []string{"case00"}}, 0)
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -222,7 +222,7 @@ func TestHeadOfOtherClassesIsLeft(t *testing.T) {
 // Of nnU-Net's last layers the rows of classes that the run has, too, are taken over, by name or,
 // where there is none, by number; the others stay as they were.
 func TestRowsOfNNUNet(t *testing.T) {
-	dev, cache := testDevice(t), phantoms(t, 1, [3]int{20, 18, 16})
+	dev, store := testDevice(t), phantoms(t, 1, [3]int{20, 18, 16})
 	m, err := nnunet.Open("../testdata/nnunet/thick", nil) // organ is 1, lesion 2
 	if err != nil {
 		t.Fatal(err)
@@ -247,9 +247,9 @@ func TestRowsOfNNUNet(t *testing.T) {
 	} {
 		c := tiny()
 		c.Network, c.Crop, c.Labels = m.Network.Network(), [3]int{16, 16, 16}, []string{"1", "2"}
-		c = resolved(t, c, cache)
+		c = resolved(t, c, store)
 		c.Names = x.names
-		learner, err := compiled(t, dev, c, sample.Data{Store: cache, Train: []string{"case00"}}, 0)
+		learner, err := compiled(t, dev, c, sample.Data{Store: store, Train: []string{"case00"}}, 0)
 		if err != nil {
 			t.Fatal(err)
 		}

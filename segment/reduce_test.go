@@ -18,18 +18,18 @@ import (
 // Gradients that are sent in bfloat16 leave the same weights on all ranks, close to those of
 // float32, and a loss curve that is the same to the eye.
 func TestGradientsSentInBF16(t *testing.T) {
-	cache := phantoms(t, 3, [3]int{24, 20, 16})
+	store := phantoms(t, 3, [3]int{24, 20, 16})
 	run := func(reduce string, ranks int) string {
 		c := microBatched(0)
 		c.Train.Steps, c.Train.Reduce = 10, reduce
-		c = resolved(t, c, cache)
+		c = resolved(t, c, store)
 		folder, errs := t.TempDir(), make([]error, ranks)
 		var all sync.WaitGroup
 		for rank, group := range traintest.Ranks(ranks) {
 			dev := directDevice(t)
 			all.Go(func() {
 				_, _, errs[rank] = finetune(t.Context(), dev, c,
-					sample.Data{Store: cache, Train: []string{"case00", "case01"}}, "",
+					sample.Data{Store: store, Train: []string{"case00", "case01"}}, "",
 					voxsaw.RunOptions{Folder: filepath.Join(folder, strconv.Itoa(rank))}, group)
 			})
 		}

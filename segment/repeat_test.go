@@ -20,12 +20,12 @@ func TestRepeatable(t *testing.T) {
 	if testing.Short() {
 		t.Skip("trains four times")
 	}
-	cache := phantoms(t, 2, [3]int{40, 36, 33})
+	store := phantoms(t, 2, [3]int{40, 36, 33})
 	c := tiny()
 	c.Network = voxsaw.Network{Preset: "paper", Channels: 8, Levels: 3, Norm: "instance"}
 	c.Crop = [3]int{24, 24, 24}
 	c.Train.Steps, c.Train.Warmup = 2, 0
-	c = resolved(t, c, cache)
+	c = resolved(t, c, store)
 	weights := func(threads int) map[string][]float32 {
 		dev, err := voxsaw.Open("cpu", voxsaw.DeviceOptions{Threads: threads})
 		if err != nil {
@@ -33,7 +33,7 @@ func TestRepeatable(t *testing.T) {
 		}
 		defer dev.Close()
 		run := filepath.Join(t.TempDir(), "run")
-		if _, _, err := Finetune(t.Context(), dev, c, sample.Data{Store: cache, Train: []string{"case00", "case01"}},
+		if _, _, err := Finetune(t.Context(), dev, c, sample.Data{Store: store, Train: []string{"case00", "case01"}},
 			"",
 			voxsaw.RunOptions{Folder: run}); err != nil {
 			t.Fatal(err)

@@ -23,9 +23,9 @@ func tiny() Config {
 	return c
 }
 
-func resolved(t testing.TB, c Config, cache *prepared.Store) Config {
+func resolved(t testing.TB, c Config, store *prepared.Store) Config {
 	t.Helper()
-	c, err := c.Resolve(cache)
+	c, err := c.Resolve(store)
 	if err != nil {
 		t.Fatal(err)
 	}

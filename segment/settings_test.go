@@ -65,10 +65,10 @@ func TestSettingsThatDoNothing(t *testing.T) {
 		"unlabelled_ramp":       func(c *Config) { c.UnlabelledRamp = 5 },
 		"unlabelled_confidence": func(c *Config) { c.UnlabelledConfidence = 0.5 },
 	} {
-		cache, dev, c := phantoms(t, 2, [3]int{20, 20, 20}), testDevice(t), tiny()
+		store, dev, c := phantoms(t, 2, [3]int{20, 20, 20}), testDevice(t), tiny()
 		change(&c)
 		c.Train.Steps = 1
-		data := sample.Data{Store: cache, Train: []string{"case00", "case01"}}
+		data := sample.Data{Store: store, Train: []string{"case00", "case01"}}
 		o := voxsaw.RunOptions{Folder: filepath.Join(t.TempDir(), "run"), Observer: &observer{}}
 		for _, o.Mode = range []voxsaw.Mode{voxsaw.ModeNew, voxsaw.ModeForce, voxsaw.ModeResume} {
 			_, _, err := Finetune(t.Context(), dev, c, data, "", o)

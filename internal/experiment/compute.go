@@ -77,7 +77,7 @@ type predicting struct {
 	dev    voxsaw.Device
 	plan   Plan
 	shapes map[string][3]int
-	cache  *prepared.Store
+	store  *prepared.Store
 	known  map[string]float64
 }
 
@@ -87,7 +87,7 @@ type predicting struct {
 func (p predicting) of(t Trial, i Initialisation, networks []string) (flops float64, err error) {
 	c, err := p.plan.finetune(i)
 	if err == nil {
-		c, err = c.Resolve(p.cache)
+		c, err = c.Resolve(p.store)
 	}
 	if err != nil {
 		return 0, err
@@ -137,13 +137,13 @@ func (r *Result) Compute(s Setting) (table.Table, error) {
 		{Key: "tflop", Title: "TFLOP of both", Digits: 2},
 		{Key: "prediction_tflop", Title: "TFLOP of predictions", Digits: 2},
 	}}
-	cache, err := prepared.Open(r.Plan.Data)
+	store, err := prepared.Open(r.Plan.Data)
 	if err != nil {
 		return t, err
 	}
-	defer cache.Close()
-	predicted := predicting{s.Device, r.Plan, map[string][3]int{}, cache, map[string]float64{}}
-	for c := range cache.Records() {
+	defer store.Close()
+	predicted := predicting{s.Device, r.Plan, map[string][3]int{}, store, map[string]float64{}}
+	for c := range store.Records() {
 		predicted.shapes[c.ID] = c.Grid.Shape
 	}
 	for _, i := range r.Plan.Inits {

@@ -32,11 +32,11 @@ type Preview struct {
 // it; "" for a new one.
 func Look(plan Plan, out string) (Preview, error) {
 	var p Preview
-	cache, err := prepared.Open(plan.Data)
+	store, err := prepared.Open(plan.Data)
 	if err != nil {
 		return p, err
 	}
-	defer cache.Close()
+	defer store.Close()
 	begun, err := plan.begun(out)
 	if err != nil {
 		return p, err
@@ -46,21 +46,21 @@ func Look(plan Plan, out string) (Preview, error) {
 		return p, err
 	}
 	p.Components = plan.Inference.Components
-	if p.Cases, err = plan.casesOf(cache); err != nil {
+	if p.Cases, err = plan.casesOf(store); err != nil {
 		return p, err
 	}
 	p.Trials, p.Doubts = plan.trials(p.Cases), p.Cases.doubts
 	p.Unlabelled, p.CanRun = unlabelledNote(p.Trials), true
-	p.Doubts = append(p.Doubts, plan.ofStore(cache)...)
-	if settings, err := plan.Finetune.Resolve(cache); err != nil {
+	p.Doubts = append(p.Doubts, plan.ofStore(store)...)
+	if settings, err := plan.Finetune.Resolve(store); err != nil {
 		p.Doubts, p.CanRun = append(p.Doubts, fmt.Sprintf("WARNING: no trial can be run so: finetune: %v", err)), false
 	} else {
 		resolved := plan
 		resolved.Finetune = settings
-		p.Labels = resolved.shown(p.Cases, cache)
+		p.Labels = resolved.shown(p.Cases, store)
 		p.Doubts = append(p.Doubts, unlearntDoubts(p.Labels)...)
-		if err := errors.Join(resolved.checkArms(cache), resolved.checkUnlabelled(p.Trials, 1),
-			resolved.checkTeachers(cache, p.Trials)); err != nil {
+		if err := errors.Join(resolved.checkArms(store), resolved.checkUnlabelled(p.Trials, 1),
+			resolved.checkTeachers(store, p.Trials)); err != nil {
 			p.Doubts, p.CanRun = append(p.Doubts, fmt.Sprintf("WARNING: not all trials can be run so: %v", err)), false
 		}
 	}
@@ -70,7 +70,7 @@ func Look(plan Plan, out string) (Preview, error) {
 		}
 		numbers := plan.encoderNumbers()
 		for _, f := range p.Cases.Folds {
-			e, err := plan.encoder(i, f.Fold, numbers[0], p.Cases, cache)
+			e, err := plan.encoder(i, f.Fold, numbers[0], p.Cases, store)
 			if err != nil {
 				return p, err
 			}
@@ -128,12 +128,12 @@ func (p Plan) encoderNumbers() []int {
 
 // encoder says on what an initialisation is pretrained for a fold: never on a case that the fold
 // tests on.
-func (p Plan) encoder(i Initialisation, fold, number int, c Cases, cache *prepared.Store) (Encoder, error) {
+func (p Plan) encoder(i Initialisation, fold, number int, c Cases, store *prepared.Store) (Encoder, error) {
 	e := Encoder{Init: i.Name, Fold: fold, Number: number, Data: p.Data}
 	switch {
 	case i.Data != "":
 		e.Fold, e.Data = 0, i.Data
-		tested, err := p.tested(cache)
+		tested, err := p.tested(store)
 		if err != nil {
 			return e, err
 		}
@@ -159,9 +159,9 @@ func (p Plan) encoder(i Initialisation, fold, number int, c Cases, cache *prepar
 			tested = append(tested, s.Val...)
 		}
 	}
-	patients := dataset.PatientsOf(cache.Records())
+	patients := dataset.PatientsOf(store.Records())
 	// scans that never had labels serve every fold that does not test on their patients
-	for c := range cache.Records() {
+	for c := range store.Records() {
 		switch {
 		case c.HasLabels || c.Group != "":
 		case len(patients.Torn(tested, []string{c.ID})) > 0:
@@ -175,13 +175,13 @@ func (p Plan) encoder(i Initialisation, fold, number int, c Cases, cache *prepar
 
 // tested lists the cases of all patients that any fold tests on, those of folds that are not run
 // included: an experiment may grow by them, and keeps its encoders.
-func (p Plan) tested(cache *prepared.Store) ([]prepared.Record, error) {
+func (p Plan) tested(store *prepared.Store) ([]prepared.Record, error) {
 	p.RunFolds = nil
-	all, err := p.casesOf(cache)
+	all, err := p.casesOf(store)
 	if err != nil {
 		return nil, err
 	}
-	patients := dataset.PatientsOf(cache.Records())
+	patients := dataset.PatientsOf(store.Records())
 	test, ofPatient := map[string]bool{}, map[string]bool{}
 	for _, f := range all.Folds {
 		for _, id := range f.Test {
@@ -189,7 +189,7 @@ func (p Plan) tested(cache *prepared.Store) ([]prepared.Record, error) {
 		}
 	}
 	delete(ofPatient, "") // of these nobody is known
-	return slices.DeleteFunc(slices.Collect(cache.Records()), func(c prepared.Record) bool {
+	return slices.DeleteFunc(slices.Collect(store.Records()), func(c prepared.Record) bool {
 		return !test[c.ID] && !ofPatient[patients[c.ID]]
 	}), nil
 }

@@ -219,12 +219,12 @@ func (p *Plan) Trainings(ctx context.Context, s Stage, each func(Training) error
 			on.Inits[n].Data = ""
 		}
 	}
-	cache, err := prepared.Open(on.Data)
+	store, err := prepared.Open(on.Data)
 	if err != nil {
 		return err
 	}
-	defer cache.Close()
-	cases, err := on.casesOf(cache)
+	defer store.Close()
+	cases, err := on.casesOf(store)
 	if err != nil {
 		return err
 	}
@@ -233,15 +233,15 @@ func (p *Plan) Trainings(ctx context.Context, s Stage, each func(Training) error
 		return err
 	}
 	if s.MadeUp == "" { // of others nobody knows the sizes
-		if err := on.checkTeachers(cache, trials); err != nil {
+		if err := on.checkTeachers(store, trials); err != nil {
 			return err
 		}
-		if err := p.rehearsePredictions(s, cache, cases, each); err != nil {
+		if err := p.rehearsePredictions(s, store, cases, each); err != nil {
 			return err
 		}
 	}
 	voxels := 0
-	for r := range cache.Records() {
+	for r := range store.Records() {
 		voxels = max(voxels, r.Grid.Len(), r.Original.Len())
 	}
 	for n, i := range on.Inits {
@@ -251,13 +251,13 @@ func (p *Plan) Trainings(ctx context.Context, s Stage, each func(Training) error
 			c.Labels = labels
 		}
 		if err == nil {
-			c, err = c.Resolve(cache)
+			c, err = c.Resolve(store)
 		}
 		if err != nil {
 			return fmt.Errorf("%s: finetune: %w", arm, err)
 		}
 		c.Batch /= s.Ranks
-		data := sample.Data{Store: cache, Train: t.Train, Unlabelled: t.Unlabelled}
+		data := sample.Data{Store: store, Train: t.Train, Unlabelled: t.Unlabelled}
 		tune := func(c segment.Config, o voxsaw.RunOptions) error {
 			_, _, err := segment.Finetune(ctx, s.Device, c, data, "", o)
 			return err
@@ -279,7 +279,7 @@ func (p *Plan) Trainings(ctx context.Context, s Stage, each func(Training) error
 				before.Plan *= folds
 			}
 		}
-		if err := on.rehearsePretraining(ctx, s, before, from, t, cases, cache, each); err != nil {
+		if err := on.rehearsePretraining(ctx, s, before, from, t, cases, store, each); err != nil {
 			return err
 		}
 	}
@@ -288,13 +288,13 @@ func (p *Plan) Trainings(ctx context.Context, s Stage, each func(Training) error
 
 // rehearsePredictions makes ready what the networks of each trial predict: label maps of the scans
 // that its teachers label, and of its test cases.
-func (p *Plan) rehearsePredictions(s Stage, cache *prepared.Store, cases Cases, each func(Training) error) error {
+func (p *Plan) rehearsePredictions(s Stage, store *prepared.Store, cases Cases, each func(Training) error) error {
 	inference, err := p.Inference.Named()
 	if err != nil {
 		return fmt.Errorf("inference: %w", err)
 	}
 	shapes := map[string][3]int{}
-	for r := range cache.Records() {
+	for r := range store.Records() {
 		shapes[r.ID] = r.Grid.Shape
 	}
 	known := map[string]voxsaw.MemoryNeed{}
@@ -302,7 +302,7 @@ func (p *Plan) rehearsePredictions(s Stage, cache *prepared.Store, cases Cases, 
 	for _, i := range p.Inits {
 		c, err := p.finetune(i)
 		if err == nil {
-			c, err = c.Resolve(cache)
+			c, err = c.Resolve(store)
 		}
 		if err != nil {
 			return fmt.Errorf("%s: finetune: %w", i.called(), err)
@@ -362,18 +362,18 @@ func (i Initialisation) called() string { return "initialisation " + i.Name }
 
 // rehearsePretraining makes the pretraining ready of the encoder that a trial starts from.
 func (p *Plan) rehearsePretraining(ctx context.Context, s Stage, of Training, i Initialisation, t Trial, c Cases,
-	cache *prepared.Store, each func(Training) error) error {
-	e, err := p.encoder(i, t.Fold, p.encoderOf(t.Seed), c, cache)
+	store *prepared.Store, each func(Training) error) error {
+	e, err := p.encoder(i, t.Fold, p.encoderOf(t.Seed), c, store)
 	if err != nil {
 		return fmt.Errorf("%s: %w", of.Name, err)
 	}
 	if i.Data != "" {
-		if cache, err = prepared.Open(i.Data); err != nil {
+		if store, err = prepared.Open(i.Data); err != nil {
 			return fmt.Errorf("%s: %w", of.Name, err)
 		}
-		defer cache.Close()
+		defer store.Close()
 	}
-	chosen, data, err := p.pretraining(e, cache)
+	chosen, data, err := p.pretraining(e, store)
 	if err != nil {
 		return fmt.Errorf("%s: %w", of.Name, err)
 	}
@@ -390,9 +390,9 @@ func (p *Plan) rehearsePretraining(ctx context.Context, s Stage, of Training, i 
 }
 
 // pretraining is the task that an encoder is pretrained with, its settings resolved, and the cases.
-func (p Plan) pretraining(e Encoder, cache *prepared.Store) (chosen config.OneOf, data sample.Data, err error) {
-	data.Store = cache
-	if data.Train, data.Validate, err = dataset.HoldOut(e.Cases, dataset.PatientsOf(cache.Records()), 0.15,
+func (p Plan) pretraining(e Encoder, store *prepared.Store) (chosen config.OneOf, data sample.Data, err error) {
+	data.Store = store
+	if data.Train, data.Validate, err = dataset.HoldOut(e.Cases, dataset.PatientsOf(store.Records()), 0.15,
 		p.SubsetSeed); err != nil {
 		return chosen, data, err
 	}
@@ -401,7 +401,7 @@ func (p Plan) pretraining(e Encoder, cache *prepared.Store) (chosen config.OneOf
 	}
 	_, settings := pretext.Scans.Chosen(&chosen)
 	settings.Common().Train.Seed += uint64(e.Number)
-	return chosen, data, config.Mistaken(settings.Resolve(cache))
+	return chosen, data, config.Mistaken(settings.Resolve(store))
 }
 
 // foldCount is how many folds are run.

@@ -81,11 +81,11 @@ func (r *Result) Report(ctx context.Context, title string, s Setting) (report.Re
 	}
 	page.Sections = append(page.Sections, of.learning...)
 
-	cache, err := prepared.Open(r.Plan.Data)
+	store, err := prepared.Open(r.Plan.Data)
 	if err != nil {
 		return page, err
 	}
-	defer cache.Close()
+	defer store.Close()
 	pretexts, err := r.pretexts(ctx, s)
 	if stopped := ctx.Err(); stopped != nil {
 		return page, stopped
@@ -93,7 +93,7 @@ func (r *Result) Report(ctx context.Context, title string, s Setting) (report.Re
 	if without("what encoders do", err) {
 		page.Sections = append(page.Sections, pretexts...)
 	}
-	pictures, err := r.slices(ctx, s, cache)
+	pictures, err := r.slices(ctx, s, store)
 	if stopped := ctx.Err(); stopped != nil {
 		return page, stopped
 	}
@@ -117,10 +117,10 @@ func (r *Result) Report(ctx context.Context, title string, s Setting) (report.Re
 	page.Sections = append(page.Sections, report.Section{Title: "How it was made", Blocks: []report.Block{
 		append(report.Facts{
 			{Name: "Program", Value: "voxsaw " + voxsaw.Version()}, {Name: "Device", Value: s.Device.Describe()},
-			{Name: "Prepared cases", Value: fmt.Sprint(cache.Len())},
-			{Name: "Fingerprint of the data", Value: cache.Fingerprint()},
+			{Name: "Prepared cases", Value: fmt.Sprint(store.Len())},
+			{Name: "Fingerprint of the data", Value: store.Fingerprint()},
 			{Name: "Labels", Value: table.List(r.Plan.Finetune.Names, 0)},
-			{Name: "Compared on", Value: comparedOn(r.Plan.ScoreOn, cache.Preparation())},
+			{Name: "Compared on", Value: comparedOn(r.Plan.ScoreOn, store.Preparation())},
 			{Name: "Taken over by fine-tuning", Value: r.Plan.takenOver()},
 		}, r.withoutLabels()...),
 		report.Code{Title: "plan.yaml", Text: string(plan)},
@@ -331,13 +331,13 @@ func (r *Result) data(p Pretraining) string {
 
 // slices shows what each initialisation makes of one test case, with the smallest fraction, where
 // they differ most; and the test cases that they do worst on.
-func (r *Result) slices(ctx context.Context, s Setting, cache *prepared.Store) (report.Pictures, error) {
+func (r *Result) slices(ctx context.Context, s Setting, store *prepared.Store) (report.Pictures, error) {
 	if len(r.Runs) == 0 {
 		return nil, nil
 	}
 	first := r.Runs[0]
 	id := median(first.Scores)
-	picture, err := r.drawn(ctx, s, cache, first, id, report.OverlayOptions{})
+	picture, err := r.drawn(ctx, s, store, first, id, report.OverlayOptions{})
 	if err != nil {
 		return nil, err
 	}
@@ -356,7 +356,7 @@ func (r *Result) slices(ctx context.Context, s Setting, cache *prepared.Store) (
 				"largest errors",
 				report.MeanDSC(dsc), run.Initialisation, run.Fold, table.Percent(run.Fraction), run.Seed)
 			err := worst.Add("Test case "+id, dsc, text, func() (image.Image, error) {
-				return r.drawn(ctx, s, cache, run, id, report.OverlayOptions{Errors: true, AxialOnly: true})
+				return r.drawn(ctx, s, store, run, id, report.OverlayOptions{Errors: true, AxialOnly: true})
 			})
 			if err != nil {
 				return nil, err
@@ -367,13 +367,13 @@ func (r *Result) slices(ctx context.Context, s Setting, cache *prepared.Store) (
 }
 
 // drawn draws what each initialisation makes of a test case, in the runs that are else as one is.
-func (r *Result) drawn(ctx context.Context, s Setting, cache *prepared.Store, like eval.Trial, id string,
+func (r *Result) drawn(ctx context.Context, s Setting, store *prepared.Store, like eval.Trial, id string,
 	o report.OverlayOptions) (image.Image, error) {
-	c, err := cache.Open(id)
+	c, err := store.Open(id)
 	if err != nil {
 		return nil, err
 	}
-	learnt, err := r.Plan.Finetune.Resolve(cache)
+	learnt, err := r.Plan.Finetune.Resolve(store)
 	if err != nil {
 		return nil, err
 	}
@@ -397,7 +397,7 @@ func (r *Result) drawn(ctx context.Context, s Setting, cache *prepared.Store, li
 	if err != nil {
 		return nil, err
 	}
-	how := cache.Preparation()
+	how := store.Preparation()
 	o.Window = report.Shown(how.Channel(0), c.Intensities(0))
 	return report.Overlay(scan, learnt.Reference(reference), rows, o)
 }

@@ -124,30 +124,30 @@ func Run(ctx context.Context, plan Plan, s Setting) (*Result, error) {
 			return nil, fmt.Errorf("%s holds no experiment: %w", s.Out, err)
 		}
 	}
-	cache, err := s.open(plan.Data)
+	store, err := s.open(plan.Data)
 	if err != nil {
 		return nil, err
 	}
-	defer cache.Close()
-	r := &runner{Setting: s, plan: plan, cache: cache, encoders: map[string]string{}, result: &Result{Plan: plan}}
-	if plan.Finetune, err = plan.Finetune.Resolve(cache); err != nil {
+	defer store.Close()
+	r := &runner{Setting: s, plan: plan, store: store, encoders: map[string]string{}, result: &Result{Plan: plan}}
+	if plan.Finetune, err = plan.Finetune.Resolve(store); err != nil {
 		return nil, err
 	}
 	r.plan, r.result.Plan = plan, plan
-	if r.result.Cases, err = plan.casesOf(cache); err != nil {
+	if r.result.Cases, err = plan.casesOf(store); err != nil {
 		return nil, err
 	}
-	warnings, seen, err := plan.warnings(cache)
+	warnings, seen, err := plan.warnings(store)
 	if err != nil {
 		return nil, err
 	}
-	warnings = slices.Concat(warnings, plan.ofStore(cache), r.result.Cases.doubts,
-		unlearntDoubts(plan.shown(r.result.Cases, cache)))
+	warnings = slices.Concat(warnings, plan.ofStore(store), r.result.Cases.doubts,
+		unlearntDoubts(plan.shown(r.result.Cases, store)))
 	r.result.Notes, r.result.Seen = warnings, seen
 	alike := plan
 	alike.Data = "" // the fingerprint tells
-	if err := errors.Join(plan.checkArms(cache),
-		plan.checkUnlabelled(plan.trials(r.result.Cases), r.Group().Size), s.Alike(&alike, cache.Fingerprint()),
+	if err := errors.Join(plan.checkArms(store),
+		plan.checkUnlabelled(plan.trials(r.result.Cases), r.Group().Size), s.Alike(&alike, store.Fingerprint()),
 		r.fitting(), r.merging()); err != nil {
 		return nil, err
 	}
@@ -159,14 +159,14 @@ func Run(ctx context.Context, plan Plan, s Setting) (*Result, error) {
 }
 
 // ofStore is what is to be said of the cases before they are learnt from.
-func (p Plan) ofStore(cache *prepared.Store) (doubts []string) {
-	if cache.Preparation().Scheme() == volume.CTPercentiles {
+func (p Plan) ofStore(store *prepared.Store) (doubts []string) {
+	if store.Preparation().Scheme() == volume.CTPercentiles {
 		doubts = append(doubts,
 			"intensities go by ct-percentiles: by the labelled voxels of all cases, those that folds test on among "+
 				"them, unless they were prepared with the foreground of others (a plan of voxsaw plan gives that "+
 				"of all)")
 	}
-	if text := p.Finetune.UndrawnIn(cache, labelled(cache)); text != "" {
+	if text := p.Finetune.UndrawnIn(store, labelled(store)); text != "" {
 		doubts = append(
 			doubts,
 			fmt.Sprintf(
@@ -216,12 +216,12 @@ func (r *runner) merging() error {
 	}
 	trials := slices.DeleteFunc(r.plan.trials(r.result.Cases),
 		func(t Trial) bool { return train.Finished(t.Folder(r.Out)) })
-	if err := r.plan.checkTeachers(r.cache, trials); err != nil {
+	if err := r.plan.checkTeachers(r.store, trials); err != nil {
 		return err
 	}
 	for _, t := range trials {
 		c, err := r.plan.finetune(r.plan.initialisation(t.Init))
-		if err == nil && c.NeedsMerging(r.cache, t.Train) {
+		if err == nil && c.NeedsMerging(r.store, t.Train) {
 			err = segment.CheckMerging(r.Device)
 		}
 		if err != nil {
@@ -238,18 +238,18 @@ func (r *runner) sameInputs(i Initialisation) error {
 	if err != nil {
 		return err
 	}
-	cache := r.cache
+	store := r.store
 	if i.Data != "" {
-		if cache, err = r.open(i.Data); err != nil {
+		if store, err = r.open(i.Data); err != nil {
 			return err
 		}
-		defer cache.Close()
+		defer store.Close()
 	}
 	_, settings := pretext.Scans.Chosen(&chosen)
-	if err := settings.Resolve(cache); err != nil {
+	if err := settings.Resolve(store); err != nil {
 		return config.Mistaken(fmt.Errorf("initialisation %s: %w", i.Name, err))
 	}
-	learnt, wanted := settings.Common().Network.InputChannels(), max(r.cache.Preparation().Inputs(), 1)
+	learnt, wanted := settings.Common().Network.InputChannels(), max(r.store.Preparation().Inputs(), 1)
 	if learnt != wanted {
 		return config.Mistaken(fmt.Errorf("initialisation %s: its encoder looks at %s, and the fine-tuned network "+
 			"at %d: prepare the same channels for both; of times, fine-tune on scans of one channel", i.Name,
@@ -278,7 +278,7 @@ func (r *runner) begin() error {
 // crop, and checkpoints of scans or networks that were others. A checkpoint that cannot be read is
 // an error now, rather than when its turn comes. seen says that one has learnt from cases that
 // folds test on, or that nobody can say whether it has.
-func (p Plan) warnings(cache *prepared.Store) (warnings []string, seen bool, err error) {
+func (p Plan) warnings(store *prepared.Store) (warnings []string, seen bool, err error) {
 	if note := p.Finetune.WindowNote(p.Inference); note != "" {
 		warnings = append(warnings, note)
 	}
@@ -293,8 +293,8 @@ func (p Plan) warnings(cache *prepared.Store) (warnings []string, seen bool, err
 		if err != nil {
 			return nil, false, fmt.Errorf("initialisation %s: %w", i.Name, err)
 		}
-		ids := labelled(cache)
-		for _, line := range d.Mismatches(p.Finetune.Preparation, cache.Spacings(ids), p.Finetune.Network) {
+		ids := labelled(store)
+		for _, line := range d.Mismatches(p.Finetune.Preparation, store.Spacings(ids), p.Finetune.Network) {
 			warnings = append(warnings, fmt.Sprintf("WARNING: initialisation %s: %s", i.Name, line))
 		}
 		if d.Lost != "" && i.Teachers > 0 { // who would be refused once they are trained
@@ -310,7 +310,7 @@ func (p Plan) warnings(cache *prepared.Store) (warnings []string, seen bool, err
 					"are among them", i.Name, i.Checkpoint, d.Lost))
 		}
 		scans, learnt := d.Seen(), map[bool][]string{}
-		for n, digest := range cache.Voxels(ids) {
+		for n, digest := range store.Voxels(ids) {
 			if scan, found := scans.Find(ids[n], digest); found {
 				seen = true
 				learnt[scan.Labels] = append(learnt[scan.Labels], scan.Called(ids[n]))
@@ -332,15 +332,15 @@ func (p Plan) warnings(cache *prepared.Store) (warnings []string, seen bool, err
 	return warnings, seen, nil
 }
 
-func labelled(cache *prepared.Store) []string {
-	ids, _ := cache.ForTraining()
+func labelled(store *prepared.Store) []string {
+	ids, _ := store.ForTraining()
 	return ids
 }
 
 type runner struct {
 	Setting
 	plan     Plan
-	cache    *prepared.Store
+	store    *prepared.Store
 	encoders map[string]string // checkpoint of each encoder that has been pretrained, by its folder
 	result   *Result
 	notes    []string // what is to be known of the plan and its cases
@@ -514,7 +514,7 @@ func (r *runner) trial(ctx context.Context, t Trial) ([]eval.Score, error) {
 		}
 	}
 	// The test cases are not looked at while training: nothing about them can leak into the result.
-	_, _, err = segment.Finetune(ctx, r.Device, c, sample.Data{Store: r.cache, Train: t.Train, Validate: t.Curve,
+	_, _, err = segment.Finetune(ctx, r.Device, c, sample.Data{Store: r.store, Train: t.Train, Validate: t.Curve,
 		Unlabelled: unlabelled}, init, r.Setting.Run(folder, resolved, r.Console.Training(t.Name(), "crops")))
 	r.Console.Trained()
 	if err != nil {
@@ -587,7 +587,7 @@ func (r *runner) score(ctx context.Context, folder string, networks, ids []strin
 	}
 	defer predictor.Close()
 	all, err := train.Divide(ctx, r.Group(), len(ids), func(ctx context.Context, i int) ([]eval.Score, error) {
-		c, err := r.cache.Open(ids[i])
+		c, err := r.store.Open(ids[i])
 		if err != nil {
 			return nil, err
 		}
@@ -620,7 +620,7 @@ func (r *runner) initialise(ctx context.Context, t Trial) (string, error) {
 	if !init.pretrains() {
 		return init.Checkpoint, nil
 	}
-	e, err := r.plan.encoder(init, t.Fold, r.plan.encoderOf(t.Seed), r.result.Cases, r.cache)
+	e, err := r.plan.encoder(init, t.Fold, r.plan.encoderOf(t.Seed), r.result.Cases, r.store)
 	if err != nil {
 		return "", err
 	}
@@ -654,20 +654,20 @@ func (r *runner) initialise(ctx context.Context, t Trial) (string, error) {
 			"them (the same name, scan or patient): %s",
 			name, len(e.Left), len(e.Left)+len(e.Cases), e.Data, safetext.List(e.Left)))
 	}
-	cache := r.cache
+	store := r.store
 	if init.Data != "" {
-		if cache, err = r.open(init.Data); err != nil {
+		if store, err = r.open(init.Data); err != nil {
 			return "", err
 		}
-		defer cache.Close()
+		defer store.Close()
 	}
-	chosen, data, err := r.plan.pretraining(e, cache)
+	chosen, data, err := r.plan.pretraining(e, store)
 	if err != nil {
 		return "", fmt.Errorf("%s: %w", name, err)
 	}
-	there, here := cache.Preparation(), r.cache.Preparation()
-	for _, line := range checkpoint.Unlike(there.SeenAs(here), cache.Spacings(data.Train), here,
-		r.cache.Spacings(t.Train)) {
+	there, here := store.Preparation(), r.store.Preparation()
+	for _, line := range checkpoint.Unlike(there.SeenAs(here), store.Spacings(data.Train), here,
+		r.store.Spacings(t.Train)) {
 		r.Console.Note(fmt.Sprintf("WARNING: %s: %s", name, line))
 	}
 	p.Held = data.Validate

@@ -92,7 +92,7 @@ func TestScoresAreOfTheScansVoxels(t *testing.T) {
 	if want[0].DSC == 0 {
 		t.Error("nothing was found: the test says nothing")
 	}
-	r := &runner{Setting: Setting{Device: dev}, plan: plan, cache: store}
+	r := &runner{Setting: Setting{Device: dev}, plan: plan, store: store}
 	networks := []string{train.Last(run)}
 	if got, err := r.score(t.Context(), run, networks, []string{"test"}); err != nil || !reflect.DeepEqual(got, want) {
 		t.Errorf("scores %+v, %v, want %+v", got, err, want)

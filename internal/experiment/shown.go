@@ -33,7 +33,7 @@ type ShownFold struct {
 }
 
 // shown counts the cases that show each label. The settings of fine-tuning are resolved.
-func (p Plan) shown(c Cases, cache *prepared.Store) []ShownLabel {
+func (p Plan) shown(c Cases, store *prepared.Store) []ShownLabel {
 	all := make([]ShownLabel, len(p.Finetune.Labels))
 	for n, label := range p.Finetune.Labels {
 		all[n].Label = label
@@ -42,13 +42,13 @@ func (p Plan) shown(c Cases, cache *prepared.Store) []ShownLabel {
 		}
 	}
 	for _, f := range c.Folds {
-		train, test := p.Finetune.ShownIn(cache, f.Train), p.Finetune.ShownIn(cache, f.Test)
+		train, test := p.Finetune.ShownIn(store, f.Train), p.Finetune.ShownIn(store, f.Test)
 		for n := range all {
 			all[n].Folds = append(all[n].Folds, ShownFold{Fold: f.Fold, Train: train[n], Test: test[n],
 				Fractions: map[string]int{}})
 		}
 		for fraction, cases := range f.Fractions {
-			for n, count := range p.Finetune.ShownIn(cache, cases) {
+			for n, count := range p.Finetune.ShownIn(store, cases) {
 				all[n].Folds[len(all[n].Folds)-1].Fractions[fraction] = count
 			}
 		}
@@ -95,12 +95,12 @@ func unlearntDoubts(labels []ShownLabel) (doubts []string) {
 // markUnlearnt marks the scores of labels that the trial's training cases do not show. Labels that
 // are scored as one have a number of their own, and are unlearnt where none of them is shown.
 func (r *runner) markUnlearnt(t Trial, scores []eval.Score) []eval.Score {
-	labels := r.plan.Finetune.Unlearnt(r.cache, t.Train)
+	labels := r.plan.Finetune.Unlearnt(r.store, t.Train)
 	if len(labels) == 0 {
 		return scores
 	}
 	whole := r.plan.Metrics.Merge && noneLearnt(r.plan.Metrics.Labels, len(r.plan.Finetune.Labels),
-		r.cache.LabelNames(), labels)
+		r.store.LabelNames(), labels)
 	marked := slices.Clone(scores)
 	for n, s := range marked {
 		marked[n].Unlearnt = whole || !r.plan.Metrics.Merge && slices.Contains(labels, s.Label)

@@ -53,7 +53,7 @@ func (r *runner) another(ctx context.Context, t Trial, what string, n int, folde
 		return err
 	}
 	name := fmt.Sprintf("%s, %s %d", t.Name(), what, n+1)
-	data := sample.Data{Store: r.cache, Train: t.Train, Validate: t.Curve, Unlabelled: t.Unlabelled}
+	data := sample.Data{Store: r.store, Train: t.Train, Validate: t.Curve, Unlabelled: t.Unlabelled}
 	_, _, err = segment.Finetune(ctx, r.Device, c, data, init,
 		r.Setting.Run(folder, resolved, r.Console.Training(name, "crops")))
 	r.Console.Trained()
@@ -88,7 +88,7 @@ func (r *runner) taught(ctx context.Context, t Trial, c segment.Config, init str
 	defer p.Close()
 	asked := t.asked()
 	asked.Agreement = cmp.Or(i.Agreement, 0.5)
-	targets, err := p.MakeTargets(ctx, r.cache, folder, asked)
+	targets, err := p.MakeTargets(ctx, r.store, folder, asked)
 	if err != nil {
 		return "", nil, err
 	}

@@ -29,9 +29,9 @@ const unlabelledRule = "Without labels a run learns from the training cases of i
 	"never from a patient who is tested on or measured by the learning curve"
 
 // casesOf divides the cases of a store.
-func (p Plan) casesOf(cache *prepared.Store) (Cases, error) {
-	labelled, plain := cache.ForTraining()
-	return p.cases(labelled, plain, dataset.PatientsOf(cache.Records()))
+func (p Plan) casesOf(store *prepared.Store) (Cases, error) {
+	labelled, plain := store.ForTraining()
+	return p.cases(labelled, plain, dataset.PatientsOf(store.Records()))
 }
 
 // unlabelled says whether an arm learns from scans without labels.
@@ -73,7 +73,7 @@ func (p Plan) checkUnlabelled(trials []Trial, ranks int) error {
 
 // checkTeachers says, before any training, which trials' teachers would be refused once they are
 // trained.
-func (p Plan) checkTeachers(cache *prepared.Store, trials []Trial) error {
+func (p Plan) checkTeachers(store *prepared.Store, trials []Trial) error {
 	for _, t := range trials {
 		i := p.initialisation(t.Init)
 		if i.Teachers == 0 {
@@ -81,10 +81,10 @@ func (p Plan) checkTeachers(cache *prepared.Store, trials []Trial) error {
 		}
 		c, err := p.finetune(i)
 		if err == nil {
-			c, err = c.Resolve(cache)
+			c, err = c.Resolve(store)
 		}
 		if err == nil {
-			err = segment.CheckTeachers(c, i.Checkpoint, cache, t.asked())
+			err = segment.CheckTeachers(c, i.Checkpoint, store, t.asked())
 		}
 		if err != nil {
 			return fmt.Errorf("trial %s: %w", t.Name(), err)
@@ -137,7 +137,7 @@ func (r *Result) withoutLabels() report.Facts {
 
 // checkArms says what is wrong with the settings of an arm that only the data tells, or only all of
 // its settings together, before any other arm is trained.
-func (p Plan) checkArms(cache *prepared.Store) error {
+func (p Plan) checkArms(store *prepared.Store) error {
 	var failed []error
 	for _, i := range p.Inits {
 		c, err := p.finetune(i)
@@ -145,7 +145,7 @@ func (p Plan) checkArms(cache *prepared.Store) error {
 			err = errors.New("unlabelled and teachers are two ways to learn from scans without labels: choose one")
 		}
 		if err == nil {
-			_, err = c.Resolve(cache)
+			_, err = c.Resolve(store)
 		}
 		if err != nil {
 			failed = append(failed, fmt.Errorf("initialisation %s: finetune: %w", i.Name, err))

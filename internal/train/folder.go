@@ -74,8 +74,8 @@ const (
 	resultsFile    = "results.json"
 )
 
-// claimant has the files of a run that it makes, or its command does.
-var claimant = outdir.Owner{Name: "a training", Files: []string{configFile, runFile, metricsFile, validationFile,
+// owner has the files of a run that it makes, or its command does.
+var owner = outdir.Owner{Name: "a training", Files: []string{configFile, runFile, metricsFile, validationFile,
 	lastFile, bestFile, resultsFile, Page, Sheet, Events, Planned}}
 
 // Page is the name of the page on a run, in its folder. The run's command writes it.
@@ -326,7 +326,7 @@ func (f *Folder) tidy() {
 // own lists the files of a run that are in its folder.
 func own(folder string) ([]string, error) {
 	lists, err := checkpoint.Lists(folder)
-	return slices.Concat(claimant.Files, lists, []string{outdir.File}), err
+	return slices.Concat(owner.Files, lists, []string{outdir.File}), err
 }
 
 // unseal begins to write into the folder, and refuses one whose files are not what was written,
@@ -393,7 +393,7 @@ func (f *Folder) checkForeign() error {
 	if f.mode == voxsaw.ModeForce {
 		return nil
 	}
-	err := claimant.Check(f.path)
+	err := owner.Check(f.path)
 	if foreign := (*outdir.ForeignError)(nil); errors.As(err, &foreign) {
 		return fmt.Errorf("%w; --force writes over it", err)
 	}
@@ -415,7 +415,7 @@ func (f *Folder) claim() error {
 			return err
 		}
 	}
-	if err := claimant.Mark(f.path); err != nil {
+	if err := owner.Mark(f.path); err != nil {
 		return err
 	}
 	if err := f.unseal(); err != nil {
@@ -453,7 +453,7 @@ func Begun(folder string) bool {
 		return false
 	}
 	_, err := os.Stat(filepath.Join(folder, runFile))
-	return err == nil || (outdir.Owner{Name: claimant.Name, Files: []string{configFile}}).Check(folder) == nil
+	return err == nil || (outdir.Owner{Name: owner.Name, Files: []string{configFile}}).Check(folder) == nil
 }
 
 // checkSame compares the run in the folder with the one that is to continue it.

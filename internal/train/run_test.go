@@ -592,20 +592,20 @@ func TestResumeRefusesAnotherNetwork(t *testing.T) {
 	}
 }
 
-// owner is a device with memory of its own.
-type owner struct{ device.Device }
+// ownMemory is a device with memory of its own.
+type ownMemory struct{ device.Device }
 
-func (owner) Memory() (free, total int64, err error) { return 1 << 30, 1 << 30, nil }
+func (ownMemory) Memory() (free, total int64, err error) { return 1 << 30, 1 << 30, nil }
 
-func (owner) Staging(device.Tensor) int64 { return 0 }
+func (ownMemory) Staging(device.Tensor) int64 { return 0 }
 
 func TestLoaders(t *testing.T) {
 	cpu := devicetest.NewReference()
 	for _, c := range []struct {
 		asked, cores, want int
 		dev                device.Device
-	}{{0, 8, 2, cpu}, {5, 8, 5, cpu}, {0, 8, 7, owner{cpu}}, {0, 1, 2, owner{cpu}}, {0, 64, 16, owner{cpu}},
-		{3, 64, 3, owner{cpu}}} {
+	}{{0, 8, 2, cpu}, {5, 8, 5, cpu}, {0, 8, 7, ownMemory{cpu}}, {0, 1, 2, ownMemory{cpu}}, {0, 64, 16, ownMemory{cpu}},
+		{3, 64, 3, ownMemory{cpu}}} {
 		before := runtime.GOMAXPROCS(c.cores)
 		got := Setup{Loaders: c.asked}.loaders(c.dev)
 		runtime.GOMAXPROCS(before)

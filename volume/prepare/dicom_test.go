@@ -132,18 +132,18 @@ func TestTreeOfSeries(t *testing.T) {
 	if _, err := Run(t.Context(), d, dir, volume.DefaultPreparation(), Options{}, nil); err != nil {
 		t.Fatal(err)
 	}
-	cache, err := prepared.Open(dir)
+	store, err := prepared.Open(dir)
 	if err != nil {
 		t.Fatal(err)
 	}
-	defer cache.Close()
+	defer store.Close()
 	want := map[string]*volume.Volume{"one": a, first: a, second: b, "three": b}
-	for info := range cache.Records() {
-		p, err := cache.Preparation().Apply(want[info.ID], info.Part())
+	for info := range store.Records() {
+		p, err := store.Preparation().Apply(want[info.ID], info.Part())
 		if err != nil {
 			t.Fatal(err)
 		}
-		c, err := cache.Open(info.ID)
+		c, err := store.Open(info.ID)
 		if err != nil {
 			t.Fatal(err)
 		}

@@ -37,7 +37,7 @@ func TestPatientsOfStudies(t *testing.T) {
 			t.Fatalf("%+v, %v", summary, err)
 		}
 		before = summary.Fingerprint
-		cache, err := prepared.Open(dir)
+		store, err := prepared.Open(dir)
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -45,10 +45,10 @@ func TestPatientsOfStudies(t *testing.T) {
 		if d.Cases[0].Patient == "" {
 			want = dataset.Patients{}
 		}
-		if got := dataset.PatientsOf(cache.Records()); !reflect.DeepEqual(got, want) {
+		if got := dataset.PatientsOf(store.Records()); !reflect.DeepEqual(got, want) {
 			t.Errorf("%v, want %v", got, want)
 		}
-		cache.Close()
+		store.Close()
 		if d, err = dataset.Detect(root, dataset.Options{Series: dataset.SeriesAll, PatientPerCase: true}); err != nil {
 			t.Fatal(err)
 		}

@@ -64,16 +64,16 @@ func TestLabelsBesideTheirScan(t *testing.T) {
 		if err != nil {
 			t.Fatalf("%s: %v, %+v", name, err, s)
 		}
-		cache, err := prepared.Open(dir)
+		store, err := prepared.Open(dir)
 		if err != nil {
 			t.Fatal(err)
 		}
-		defer cache.Close()
-		if notes := strings.Join(slices.Collect(cache.Records())[0].Notes, "; "); notes != "" != (c.note != "") ||
+		defer store.Close()
+		if notes := strings.Join(slices.Collect(store.Records())[0].Notes, "; "); notes != "" != (c.note != "") ||
 			!strings.Contains(notes, c.note) {
 			t.Errorf("%s: notes %q", name, notes)
 		}
-		opened, err := cache.Open("a")
+		opened, err := store.Open("a")
 		if err != nil {
 			t.Fatal(err)
 		}

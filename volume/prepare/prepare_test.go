@@ -33,15 +33,15 @@ func TestPrepareIsIncremental(t *testing.T) {
 		if s.Prepared != fresh || s.Kept != kept || results != fresh+kept {
 			t.Errorf("prepared %d and kept %d of %d, want %d and %d", s.Prepared, s.Kept, results, fresh, kept)
 		}
-		cache, err := prepared.Open(dir)
+		store, err := prepared.Open(dir)
 		if err != nil {
 			t.Fatal(err)
 		}
-		defer cache.Close()
-		if cache.Fingerprint() != s.Fingerprint || cache.Len() != fresh+kept {
-			t.Errorf("%d cases in the cache, fingerprints %s and %s", cache.Len(), cache.Fingerprint(), s.Fingerprint)
+		defer store.Close()
+		if store.Fingerprint() != s.Fingerprint || store.Len() != fresh+kept {
+			t.Errorf("%d cases in the store, fingerprints %s and %s", store.Len(), store.Fingerprint(), s.Fingerprint)
 		}
-		if err := cache.Verify(); err != nil {
+		if err := store.Verify(); err != nil {
 			t.Error(err)
 		}
 		return s
@@ -159,12 +159,12 @@ func TestPrepareGoesOnAfterABadFile(t *testing.T) {
 	if !errors.As(s.Failed[1].Err, &geometry) {
 		t.Errorf("labels elsewhere: %v", s.Failed[1].Err)
 	}
-	cache, err := prepared.Open(dir)
+	store, err := prepared.Open(dir)
 	if err != nil {
 		t.Fatal(err)
 	}
-	defer cache.Close()
-	cases := slices.Collect(cache.Records())
+	defer store.Close()
+	cases := slices.Collect(store.Records())
 	if len(cases) != 2 || cases[0].ID != "p3" || cases[1].ID != "p5" {
 		t.Fatalf("cases %v", cases)
 	}
@@ -193,13 +193,13 @@ func TestPrepareRealScans(t *testing.T) {
 	if _, err := Run(t.Context(), d, dir, p, Options{}, nil); err != nil {
 		t.Fatal(err)
 	}
-	cache, err := prepared.Open(dir)
+	store, err := prepared.Open(dir)
 	if err != nil {
 		t.Fatal(err)
 	}
-	defer cache.Close()
-	for n, info := range slices.Collect(cache.Records()) {
-		c, err := cache.Open(info.ID)
+	defer store.Close()
+	for n, info := range slices.Collect(store.Records()) {
+		c, err := store.Open(info.ID)
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -246,16 +246,16 @@ func TestValuesThatAreNotFinite(t *testing.T) {
 		nil); err != nil {
 		t.Fatal(err)
 	}
-	cache, err := prepared.Open(dir)
+	store, err := prepared.Open(dir)
 	if err != nil {
 		t.Fatal(err)
 	}
-	defer cache.Close()
-	if notes := slices.Collect(cache.Records())[0].Notes; !slices.Equal(notes,
+	defer store.Close()
+	if notes := slices.Collect(store.Records())[0].Notes; !slices.Equal(notes,
 		[]string{want + ", the first at (1, 0, 0): NaN is taken for air, infinite values for the ends of the window"}) {
 		t.Errorf("notes %q", notes)
 	}
-	a, err := cache.Open("a")
+	a, err := store.Open("a")
 	if err != nil {
 		t.Fatal(err)
 	}

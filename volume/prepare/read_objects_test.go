@@ -70,12 +70,12 @@ func TestSegmentationsAreLabels(t *testing.T) {
 	if _, err := Run(t.Context(), d, dir, volume.DefaultPreparation(), Options{}, nil); err != nil {
 		t.Fatal(err)
 	}
-	cache, err := prepared.Open(dir)
+	store, err := prepared.Open(dir)
 	if err != nil {
 		t.Fatal(err)
 	}
-	defer cache.Close()
-	for info := range cache.Records() {
+	defer store.Close()
+	for info := range store.Records() {
 		if !info.HasLabels || len(info.LabelCounts) == 0 {
 			t.Errorf("case %s has no labels", info.ID)
 		}
