@@ -32,7 +32,7 @@ type RunOptions struct {
 	// resumed run may have other values.
 	MayDiffer []string
 	// Idle lets a new run begin with settings that do nothing beside others, as one that is resumed
-	// goes on with them: runs of a study share settings of which some of them have no use.
+	// goes on with them: runs of a study share settings, and not all use each of them.
 	Idle bool
 	// Observer is told how the run gets on; nil: nobody is.
 	Observer Observer

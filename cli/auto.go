@@ -149,7 +149,7 @@ func machineFlags(cmd *cobra.Command) (flags []string) {
 	return flags
 }
 
-// stageKey is the key of the [stageOf] that the context of a command has that is a stage of a job.
+// stageKey is the context key of a [stageOf], in commands that are stages of a job.
 type stageKey struct{}
 
 // stageOf is what the stages of a job have said already.
@@ -172,8 +172,8 @@ func carryOut(ctx context.Context, cmd *cobra.Command, args []string, s *stageOf
 	return root.ExecuteContext(ctx)
 }
 
-// chosenBySameScans says of the networks of a job which scores are a little too good, because what
-// is done after prediction was chosen by the scans that they are of; "" where nothing was.
+// chosenBySameScans says which scores of a job's networks are a little too good, because the scored
+// scans also chose what is done after prediction; "" where they chose nothing.
 func chosenBySameScans(model string) string {
 	members, err := train.Ensemble(model)
 	if err != nil {

@@ -29,7 +29,7 @@ func newAutoBatch(batch *int, items string, accumulate int) autoBatch {
 	return autoBatch{batch, items, max(accumulate, 1)}
 }
 
-// settle writes the batch into the settings: that of the run which goes on, or the largest that
+// settle writes the batch into the settings: that of the run that is resumed, or the largest that
 // fits. rehearse starts the run, which says what it needs.
 func (a autoBatch) settle(w io.Writer, run *runFlags, rehearse func(voxsaw.RunOptions) error) error {
 	if a.batch == nil {
@@ -74,7 +74,7 @@ func (a autoBatch) settle(w io.Writer, run *runFlags, rehearse func(voxsaw.RunOp
 
 func mebibytes(bytes int64) float64 { return float64(bytes) / (1 << 20) }
 
-// recorded is a setting of the run that is to go on; ok is false where there is none.
+// recorded is a setting of the run to resume; ok is false where there is none.
 func (r *runFlags) recorded(key string) (value string, ok bool) {
 	if !r.resume || r.out == "" {
 		return "", false

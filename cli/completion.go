@@ -77,7 +77,7 @@ func completeLabels(cmd *cobra.Command, _ []string, typed string) ([]string, cob
 	})
 }
 
-// completeFrom completes a list of what the prepared cases in the folder that --data names have.
+// completeFrom completes a list of names that the prepared cases of --data have.
 func completeFrom(cmd *cobra.Command, typed string, has func(prepared.Record) []string) ([]string,
 	cobra.ShellCompDirective) {
 	data := cmd.Flags().Lookup("data")
@@ -106,7 +106,7 @@ func completeFrom(cmd *cobra.Command, typed string, has func(prepared.Record) []
 // completeRuns offers the folders of runs here, two levels deep, before files.
 func completeRuns(_ *cobra.Command, _ []string, typed string) ([]string, cobra.ShellCompDirective) {
 	var runs []string
-	base := filepath.Dir(typed + "x") // of what is being typed
+	base := filepath.Dir(typed + "x") // the folder of what is typed
 	for _, pattern := range []string{"*", filepath.Join("*", "*")} {
 		// a pattern that is wrong matches nothing
 		found, _ := filepath.Glob(filepath.Join(base, pattern))

@@ -218,7 +218,7 @@ func printPlan(ctx context.Context, w io.Writer, o *crossvalOptions, f studyFlag
 	return terminal.Table(w, encoders)
 }
 
-// costTable is the table of what a trial of each initialisation takes.
+// costTable is the table of the arithmetic in a trial of each initialisation.
 func costTable(costs []experiment.Cost) terminal.TableData {
 	t := terminal.TableData{Title: "TFLOP of a trial", Header: []string{"initialisation", "its encoder", "fine-tuning",
 		"label maps of teachers", "all of these", "predictions of test cases"},

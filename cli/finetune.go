@@ -187,8 +187,7 @@ func (o *finetuneOptions) choose(cmd *cobra.Command, store *prepared.Store) (ids
 	return ids, training, held, nil
 }
 
-// target gives a run the label maps of teachers that it learns from, and the scans that these are
-// of.
+// target gives a run the teachers' label maps that it learns from, and their scans.
 func (o *finetuneOptions) target(training, held []string) ([]string, error) {
 	targets, err := segment.ReadTargets(o.Targets)
 	if err != nil {

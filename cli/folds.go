@@ -102,8 +102,8 @@ func (s setting) String() string {
 	return fmt.Sprintf("%s: %s in %s", s.key, s.value, s.file)
 }
 
-// contradicts is the error of two settings of which only one can hold. There is none where the
-// other is a flag and this one stands in a file, which the flag overrules.
+// contradicts is the error of two settings that exclude each other. There is none where the other
+// is a flag and this one stands in a file, which the flag overrules.
 func (s setting) contradicts(other setting, why string) error {
 	if !s.given() || !other.given() || other.byFlag && !s.byFlag {
 		return nil

@@ -130,7 +130,7 @@ func (h hours) settle(ctx context.Context, stderr io.Writer, run *runFlags, t *v
 	return nil
 }
 
-// recordedSteps is how many steps the run has that is to go on; 0 where there is none.
+// recordedSteps is the number of steps of the run to resume; 0 where there is no such run.
 func (r *runFlags) recordedSteps() (int, error) {
 	if !r.resume || r.out == "" || !train.Begun(r.out) {
 		return 0, nil

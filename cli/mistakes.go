@@ -90,8 +90,8 @@ func fileMistake(cmd *cobra.Command, err error) error {
 	return &usageError{err}
 }
 
-// whence says of settings that cannot be which file they are of, if there is one, and which flags
-// stand beside it.
+// whence names the file that impossible settings come from, if there is one, and the flags beside
+// it.
 func whence(cmd *cobra.Command, err error) error {
 	var wrong *config.Mistake
 	if !errors.As(err, &wrong) {

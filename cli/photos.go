@@ -45,8 +45,8 @@ WebP or TIFF files, with subfolders as classes where there are any.`,
 }
 
 // forPhotos puts "2d" before pretrain and solve where --data names prepared photographs, so that
-// one verb serves scans and photographs. Of crossval and 2d compare it takes the one that the plan
-// is of. A line that begins otherwise stays as it is.
+// one verb serves scans and photographs. Of crossval and 2d compare it takes the one whose plan
+// this is. A line that begins otherwise stays as it is.
 func forPhotos(args []string) []string {
 	if len(args) == 0 {
 		return args

@@ -155,8 +155,7 @@ func runPhotoTransfer(cmd *cobra.Command, o photoTransferOptions) error {
 	return errors.Join(printTable(cmd.OutOrStdout(), transferTable(network, draws, chance)), err)
 }
 
-// sameNetwork refuses settings of a network that are not those of a checkpoint, which says itself
-// what it is of.
+// sameNetwork refuses network settings other than the checkpoint's, which states its own.
 func sameNetwork(cmd *cobra.Command, asked puzzle2d.Network, source puzzle2d.Source) error {
 	usual, is := puzzle2d.DefaultConfig().Network, source.Network
 	for _, s := range []struct {

@@ -205,8 +205,8 @@ func checkStructures(stderr io.Writer, d *dataset.Dataset, o dataset.Options) er
 	return nil
 }
 
-// checkOrder says which of the names of an order of structures nothing is called by. That none is
-// met is a mistake.
+// checkOrder says which names in an order of structures no structure has. That none is met is a
+// mistake.
 func checkOrder(stderr io.Writer, d *dataset.Dataset, o dataset.ReadOptions) error {
 	order, names := o.Overlap.Order(), d.StructureNames()
 	if len(order) == 0 || len(names) == 0 {

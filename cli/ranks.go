@@ -137,9 +137,9 @@ func (j *job) join(cmd *cobra.Command) (err error) {
 	return nil
 }
 
-// ownProcs is how many threads may run at once in this process, of ranks that share a host: those
-// that the user has set, or else a part of what a quota of the container allows all of them, which
-// then is less than the cores.
+// ownProcs is how many threads may run at once in this process, of ranks that share a host: as many
+// as the user has set, or else an equal part of the container's quota, where that is less than the
+// cores.
 func ownProcs(procs, cores, onHost int) int {
 	if os.Getenv("GOMAXPROCS") == "" && procs < cores {
 		procs = max(1, procs/onHost)

@@ -342,8 +342,8 @@ func (r *reporter) Saved(path string, step int) {
 	r.write()
 }
 
-// solved takes the picture of how a pretraining does its task after a step, of which it may be told
-// twice, as a checkpoint and as the last one.
+// solved draws how a pretraining does its task after a step. It may be told of a step twice: as a
+// checkpoint, and as the last one.
 func (r *reporter) solved(step int) error {
 	if r.board == nil || r.task == nil || r.pictured == step {
 		return nil

@@ -41,8 +41,8 @@ type runFlags struct {
 	events        *events // with --json
 	page          *reporter
 	again         string // the command that goes on, where it is not the verb with --resume
-	planned       []byte // the plan that the sizes are of; nil: they are the user's
-	sizesOf       string // the file of the plan of another run, which they are of; "": of none
+	planned       []byte // the plan that set the sizes; nil: the user did
+	sizesOf       string // the file of another run's plan that set them; "": none did
 }
 
 func (r *runFlags) bind(cmd *cobra.Command) {

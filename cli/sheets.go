@@ -75,7 +75,7 @@ func drawPair(p pairing.Pair, images *scanFinder, o evaluateOptions) (image.Imag
 	return report.Overlay(scan, reference, []report.Segmented{{Labels: prediction}}, options)
 }
 
-// scanFinder finds the scans that label maps are of, once one is asked for.
+// scanFinder finds the scans of label maps, once one is asked for.
 type scanFinder struct {
 	folders []string
 	found   []map[string]dataset.Case

@@ -47,7 +47,7 @@ type studyFlags struct {
 	trial    count
 	write    string
 	ranks    count
-	planned  []byte // the plan that the sizes are of; nil: they are the user's
+	planned  []byte // the plan that set the sizes; nil: the user did
 }
 
 // bind makes the flags of a study that several processes may share.

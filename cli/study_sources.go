@@ -25,7 +25,7 @@ import (
 
 // dataSets are the data sets of a plan.
 type dataSets struct {
-	items string // what they are of: "cases"
+	items string // what they consist of: "cases"
 	// kinds are those of the trainings, and without is what is not counted of a plan, where that is
 	// not predictions and scores.
 	kinds   []string

@@ -30,7 +30,8 @@ import (
 
 // This file gives a training whose sizes nobody has said those of a plan.
 
-// sizes are the settings, of which one is enough for the others to be the defaults, as ever.
+// sizes are the settings that say how large a training is. Once the user gives one, the others have
+// their defaults and nothing is planned.
 var sizes = []string{"crop", "batch", "grid", "patch", "task", "plans", "train.steps"}
 
 // unsized says whether nobody has said how large the network, the crops or the training are: no

@@ -54,7 +54,7 @@ type taskPicture struct {
 	look func(dev voxsaw.Device, checkpoint string) (*report.Picture, error)
 
 	mu      sync.Mutex
-	of      time.Time // when the checkpoint was written that the picture is of
+	of      time.Time // when the picture's checkpoint was written
 	picture *report.Picture
 	failed  error // why there is none
 	dev     *cpu.CPU

@@ -105,7 +105,7 @@ type Noise struct {
 	// Draws is that between the draws of a fold, each by its smallest seed: of other labelled
 	// cases, and of training again. It is pooled over the folds, and NaN where none has two draws.
 	Draws float64
-	Runs  int // that Draws is of
+	Runs  int // that Draws comes from
 }
 
 // NoiseOf tells the noise of training from that of the draw of the labelled cases: a row for each

@@ -13,7 +13,7 @@ import (
 	"github.com/voxsaw/voxsaw/internal/photonet"
 )
 
-// conversion is what a checkpoint says that was made of another program's weights.
+// conversion is what a checkpoint says if it was made from another program's weights.
 type conversion struct {
 	Network Network `yaml:"network"`
 	Input   Input   `yaml:",inline"`

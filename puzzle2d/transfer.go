@@ -51,7 +51,7 @@ type Draw struct {
 // check says what is wrong with the settings.
 func (t Transfer) check() error {
 	if t.PerClass < 0 || t.Seeds < 1 || t.Seeds > 1000 {
-		return fmt.Errorf("%d photographs a class and %d seeds: must be 0 or more, and from 1 to 1000", t.PerClass,
+		return fmt.Errorf("%d photographs a class (must be 0 or more) and %d seeds (from 1 to 1000)", t.PerClass,
 			t.Seeds)
 	}
 	if len(t.C) == 0 {

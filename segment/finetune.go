@@ -264,7 +264,7 @@ func (c Config) sameChannels(path string) error {
 		}
 		m, err := nnunet.Open(path, nil)
 		if err != nil || len(m.Labels.Channels) == c.Network.InputChannels() {
-			return nil // a file of weights alone does not say what they are of
+			return nil // a file of weights alone does not name its channels
 		}
 		return others(len(m.Labels.Channels), m.Labels.Channels)
 	}

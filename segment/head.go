@@ -94,7 +94,7 @@ func (c Config) rowsOfNNUNet(path string) checkpoint.Left {
 	whole := checkpoint.Left{Why: "the last layer of nnU-Net's labels"}
 	m, err := nnunet.Open(path, nil)
 	if err != nil || m.Regions || len(m.Structures) == 0 {
-		return whole // a file of weights alone does not say what they are of
+		return whole // a file of weights alone does not name its labels
 	}
 	here := c.classes()
 	rows, taken, fresh := []int{0}, []string{"background"}, []string{}

@@ -215,8 +215,8 @@ func (l *learner) countComponents(ctx context.Context) error {
 // Largest implements [train.Postprocessor].
 func (l *learner) Largest() []checkpoint.Kept { return l.decided }
 
-// DescribeLargest names the labels of which a checkpoint says that predictions keep the largest
-// component alone, and why; "" where there is none.
+// DescribeLargest names the labels whose largest component alone is kept in predictions, as a
+// checkpoint says, and why; "" where there is none.
 func (c Config) DescribeLargest(path string) (string, error) {
 	d, err := checkpoint.Read(path)
 	return c.describeKept(d.Kept()), err

@@ -31,7 +31,7 @@ type learner struct {
 	program  *nn.Program
 	windows  *sliding.Inferer  // nil where nothing is held out
 	teacher  *teacher          // nil where no unlabelled scans are learnt from
-	decided  []checkpoint.Kept // labels of which the last validation kept the largest component
+	decided  []checkpoint.Kept // labels whose largest component the last validation kept
 	observer CaseObserver      // nil: nobody looks
 	note     func(string)      // tells a person of what takes time; nil: nobody listens
 	// cases of training and validation in which each class was drawn, and in one component; nil:

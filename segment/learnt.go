@@ -112,14 +112,14 @@ func (p *Predictor) Lost() string {
 	return ""
 }
 
-// Chosen says whether the cases that were held out in training have chosen anything of the label
-// maps: which step the weights are of, or of which labels the largest component is kept. On these
-// cases label maps are a little better than on others.
+// Chosen says whether the cases held out in training have decided anything about the label maps:
+// from which step the weights are, or for which labels the largest component alone is kept. On
+// these cases label maps are a little better than on others.
 func (p *Predictor) Chosen() bool {
 	return slices.ContainsFunc(p.lessons, func(l lesson) bool { return l.chosen })
 }
 
-// lessonNotes are what a person should know of what the weights have learnt from.
+// lessonNotes tell a person what to know about the data that the weights have learnt from.
 func (p *Predictor) lessonNotes() (notes []string) {
 	var names, lost []string
 	for _, l := range p.lessons {

@@ -216,7 +216,7 @@ func (p *Predictor) nameLabels() error {
 	return nil
 }
 
-// decideComponents chooses the classes of which the largest component is kept: all, or those that
+// decideComponents chooses the classes that keep their largest component alone: all, or those that
 // the validations of all checkpoints have decided on. A checkpoint whose training held nothing out
 // has no vote; one whose best was forgotten since, has.
 func (p *Predictor) decideComponents(checkpoints []string) error {

@@ -164,8 +164,8 @@ func (s *sampler) checkNames(called map[uint16]calledBy, r prepared.Record) erro
 // shows says whether a case has a voxel that is learnt as one of any class.
 func (s *sampler) shows(r prepared.Record) bool { return len(s.shown(r)) > 0 }
 
-// shown are the labels that a case has voxels of, for each class of which it has any that are
-// learnt. What is drawn of a class that is one with the background of the case is not.
+// shown are the labels that a case has voxels of, for each learnt class that it has any of. What is
+// drawn of a class that is one with the background of the case is not.
 func (s *sampler) shown(r prepared.Record) (all [][]uint16) {
 	var undrawn []int
 	if s.config.mergesUndrawn() {

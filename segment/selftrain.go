@@ -245,7 +245,7 @@ func (c Config) fewClasses() error {
 	return nil
 }
 
-// targetsRecord is what the targets are of.
+// targetsRecord is what the targets were made from.
 func (p *Predictor) targetsRecord(store *prepared.Store, o TargetOptions) (r targetsRecord, err error) {
 	if err := p.config.mayTeach(store); err != nil {
 		return r, err
@@ -297,8 +297,8 @@ func (p *Predictor) targetsRecord(store *prepared.Store, o TargetOptions) (r tar
 	return r, nil
 }
 
-// sameTargets writes what targets are of, or compares it with what is there. Another device is
-// noted.
+// sameTargets writes down what targets are made from, or compares it with what is written there.
+// Another device is noted.
 func sameTargets(folder string, r targetsRecord, note func(text string)) error {
 	path := filepath.Join(folder, targetsFile)
 	text, err := smallfile.Read(path, smallfile.List)

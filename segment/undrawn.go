@@ -41,8 +41,8 @@ func CheckMerging(dev voxsaw.Device) error {
 	return err
 }
 
-// DrawnInPart are the cases of which some labels of a class were drawn, and others not, among the
-// cases; wholly are those of which no label of a class was. The settings are resolved.
+// DrawnInPart lists the cases in which some labels of a class were drawn and others were not;
+// wholly lists those in which no label of a class was. The settings are resolved.
 func (c Config) DrawnInPart(store *prepared.Store, cases []string) (partly, wholly []string) {
 	classes, err := parseClasses(c.Labels)
 	if err != nil {
@@ -82,9 +82,9 @@ func (c Config) UndrawnLearnt() string {
 	return "There its voxels are learnt as background"
 }
 
-// undrawnClasses are the numbers of the classes, from 1, of which a label was not drawn. Where a
-// class is both kidneys and one of them was drawn, nobody knows where the other is: the whole class
-// counts as undrawn, for its voxels would be background otherwise.
+// undrawnClasses are the numbers, from 1, of the classes that have a label which was not drawn.
+// Where a class is both kidneys and one of them was drawn, nobody knows where the other is: the
+// whole class counts as undrawn, for its voxels would be background otherwise.
 func undrawnClasses(classes [][]uint16, undrawn []uint16) (numbers []int) {
 	for n, class := range classes {
 		if slices.ContainsFunc(class, func(label uint16) bool { return slices.Contains(undrawn, label) }) {
@@ -94,8 +94,8 @@ func undrawnClasses(classes [][]uint16, undrawn []uint16) (numbers []int) {
 	return numbers
 }
 
-// incomparable are the numbers of the classes of which a case has nothing to compare a prediction
-// with, as [Config.Reference] leaves them out of scores: a label was not drawn, or it was and other
+// incomparable are the numbers of the classes for which a case has no reference, so that
+// [Config.Reference] leaves them out of scores: a label was not drawn, or it was and other
 // structures have all voxels of the class.
 func incomparable(classes [][]uint16, r prepared.Record) []int {
 	numbers := undrawnClasses(classes, r.Undrawn)

@@ -353,7 +353,7 @@ func (m Measured) percentiles() (Levels, error) {
 // A BlankError says that there is nothing to see in a scan.
 type BlankError struct {
 	None  bool    // no voxel is a number
-	Value float32 // that all voxels have which are numbers
+	Value float32 // of all voxels that hold a number
 }
 
 func (e *BlankError) Error() string {

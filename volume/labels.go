@@ -183,8 +183,7 @@ func (s *sampler) each(visit func(plane, voxel int, b *ballot.Ballot)) {
 type runs struct {
 	y, z  cover // of which lines
 	start int   // of the first line
-	// of each index, where the stretch ends that it is in; it is the index itself where the lines
-	// differ
+	// for each index, where its stretch ends; it is the index itself where the lines differ
 	end []int
 }
 

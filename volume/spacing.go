@@ -45,8 +45,8 @@ func MedianSpacing(spacings [][3]float64) (median [3]float64) {
 	return median
 }
 
-// With is the range of scans of which some axes have one voxel size, and the others, where it is 0,
-// that of the range. It is not known where the range of these is not.
+// With is the range of scans that have this voxel size along some axes and, along those where it is
+// 0, that of r. It is unknown where r is unknown along one of these.
 func (r Range) With(spacing [3]float64) (all Range, known bool) {
 	all, known = r, true
 	for axis, s := range spacing {

@@ -112,7 +112,7 @@ type Result struct {
 	Model  string // folder of the networks, which predict together; empty: nothing was labelled
 	Report string
 	Scores []Score
-	Folds  int // that the scores are of
+	Folds  int // that were scored
 }
 
 // Run carries out what is not done yet. Where it ends early, because ctx is done or a command
@@ -624,7 +624,7 @@ func (j *Job) training(ctx context.Context, name string, args, steps []string, w
 		asked = j.state.find(name).Command // the share of the time was another one then
 	}
 	if j.done(name) {
-		return j.stage(ctx, name, asked, nil) // says that it is there, however late it is
+		return j.stage(ctx, name, asked, nil) // tells that it is done, however late it is
 	}
 	j.state.forget(listStage, reportStage) // what is made of the networks is another one then
 	timed, cancel := j.until(ctx)
@@ -786,7 +786,7 @@ func (j *Job) listTakes(networks int) (time.Duration, error) {
 	windows.Overlap = segment.DefaultInference().Overlap
 	scans := len(j.bare)
 	if networks == 1 {
-		scans += held // of which it has not seen the labels
+		scans += held // whose labels it has not seen
 	}
 	passes := triage.Passes(scans, min(triage.Count, len(j.bare)), networks)
 	listed := float64(passes*networks) * windows.mean(j.bare)

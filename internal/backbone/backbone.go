@@ -130,9 +130,9 @@ func Resolve(n voxsaw.Network) (voxsaw.Network, error) {
 	return b.Settings(), nil
 }
 
-// Fits says whether a network can take inputs of a size, and a size near it that it can: multiples
-// of what it halves, of which more than one voxel is left at the deepest level where an instance
-// norm needs it.
+// Fits says whether a network can take inputs of a size, and names a size near it that it can take.
+// Sizes are multiples of what it halves, and leave more than one voxel at the deepest level where
+// an instance norm needs that.
 func Fits(b Backbone, size [3]int) error {
 	multiple := b.Multiple()
 	for axis, s := range size {

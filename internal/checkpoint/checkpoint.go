@@ -142,7 +142,7 @@ const (
 	textKey     = "text_digest" // of the three texts
 )
 
-// digestOfTexts is that of what a checkpoint says about itself.
+// digestOfTexts is the digest of what a checkpoint says about itself.
 func digestOfTexts(meta map[string]string) string {
 	sum := sha256.New()
 	for _, key := range []string{headerKey, settingsKey, runKey} {

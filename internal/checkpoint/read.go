@@ -152,9 +152,9 @@ type Target struct {
 	Set   func(values []float32) error
 }
 
-// Load sets the weights of a network from a checkpoint, by name, where the shapes agree. A moving
-// average goes before the parameter that it is of. The report says what was loaded and what was
-// not. A checkpoint of which nothing can be used is an error, as is one that does not [Verify].
+// Load sets the weights of a network from a checkpoint, by name, where the shapes agree. A
+// parameter's moving average goes before the parameter. The report says what was loaded and what
+// was not. A checkpoint of which nothing can be used is an error, as is one that does not [Verify].
 func Load(path string, weights Weights) (voxsaw.Loaded, error) {
 	return LoadRenamed(path, weights, func(name string) string { return name })
 }
@@ -284,8 +284,7 @@ const batchCount = "num_batches_tracked"
 // counted.
 type bias struct{ name, mean string }
 
-// meanBehind is the running mean of the norm behind the layer that a bias is of; "" if there is
-// none.
+// meanBehind is the running mean of the norm that follows a bias's layer; "" if there is none.
 func (l *loading) meanBehind(name string) string {
 	layer, is := strings.CutSuffix(name, ".bias")
 	if mean := layer + ".norm.running_mean"; is && l.known[mean] {

@@ -63,8 +63,8 @@ func Write(path string, d Description, weights Weights, extra ...Tensor) error {
 
 // Export writes the weights of a checkpoint, without its description, under the names and with the
 // shapes that rename gives them: for other programs. A shape has as many elements as before. A
-// moving average is written in the place of the parameter that it is of. A parameter that gets no
-// name is left out; the names of these are returned.
+// moving average is written in the place of its parameter. A parameter that gets no name is left
+// out; the names of these are returned.
 func Export(path, out string, rename func(name string, shape []int) (to string, as []int, err error)) (left []string,
 	err error) {
 	f, err := safetensors.Open(path)

@@ -59,8 +59,8 @@ func newGuesser(dev device.Device, w Work, params *nn.Params, share *nn.Program,
 	return g, nil
 }
 
-// look calls f for every item that is made of samples, of which the first is the place-th of a
-// list. It returns the sum of the items' losses, if they are told.
+// look calls f for every item that is made of samples, which begin at place in a longer list. It
+// returns the sum of the items' losses, if they are told.
 func (g *guesser) look(samples []sample.Sample, place int, f func(of int, i Item)) (loss float64, err error) {
 	var items []Item
 	var of []int

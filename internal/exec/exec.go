@@ -38,8 +38,8 @@ type Step struct {
 	Recompute Recompute
 }
 
-// A Mover is a kernel that moves more memory than its operands, each of which it reads or writes
-// once. MovesMore says how many bytes more.
+// A Mover is a kernel that moves more memory than to read or write each operand once. MovesMore
+// says how many bytes more.
 type Mover interface{ MovesMore() int64 }
 
 // Over says that a result may lie where an operand lies: indices into Out and In. Several of a step

@@ -18,8 +18,8 @@ const (
 	Dear
 )
 
-// repeat is a value that is computed again right before a step, for it and those after it: the
-// memory is free in between. A set of repeats says everything: [schedule.with] makes the schedule
+// repeat is a value that is computed again right before a step, for that step and later ones: its
+// memory is free until then. A set of repeats says everything: [schedule.with] makes the schedule
 // of any set.
 type repeat struct {
 	value  Value

@@ -123,7 +123,7 @@ func (p predicting) once(c segment.Config, o segment.Inference, networks int, id
 	return need.FLOPs, err
 }
 
-// Compute is the table of what each initialisation took: steps and arithmetic of pretraining one
+// Compute is the table of what each initialisation cost: steps and arithmetic of pretraining one
 // encoder and of one run of fine-tuning, which are read from the folders of the finished runs, and
 // apart from them what its networks predicted.
 func (r *Result) Compute(s Setting) (table.Table, error) {

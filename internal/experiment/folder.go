@@ -83,12 +83,12 @@ func InitialisationOf(run string) string {
 // PlanOf is the path of the plan in an experiment's folder.
 func PlanOf(study string) string { return filepath.Join(study, planFile) }
 
-// Seal keeps the digests of what the command of an experiment has made of its results.
+// Seal keeps the digests of the tables and pages that a study's command has written.
 func (s Setting) Seal() error {
 	return atomicfile.Seal(s.Out, ScoresFile, ComputeFile, CurvesFile)
 }
 
-// ReportFiles are the names of what is made of scores alone.
+// ReportFiles are the names of the files that are made from scores alone.
 func ReportFiles() []string {
 	return append(PageFiles(), ScoresFile, CurvesFile)
 }

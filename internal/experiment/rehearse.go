@@ -44,8 +44,8 @@ const (
 	OfTesting   = "test"
 )
 
-// A Training is one that is ready to run, or predictions that are: see [OfLabelling]. Other
-// trainings of its arm and kind take as much.
+// A Training is a training that is ready to run, or predictions that are ready to be made: see
+// [OfLabelling]. Other trainings of its arm and kind take as much.
 type Training struct {
 	Name, Arm string // as errors call it, and what it belongs to
 	Kind      string // such as [OfFinetuning]
@@ -53,7 +53,7 @@ type Training struct {
 	// which differ by the scans, the largest trial.
 	Plan, Trial int
 	Steps       int
-	// Run runs it, and Small [RateSteps] small steps of such a training.
+	// Run runs the training, Small only [RateSteps] small steps of such a one.
 	Run, Small func(voxsaw.RunOptions) error
 	// Voxels is how many the largest scan has that may be predicted and scored.
 	Voxels int

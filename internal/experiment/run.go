@@ -44,7 +44,7 @@ type Setting struct {
 	// the folder. Rank 0 alone claims trials and writes, but for the predictions of test cases, of
 	// which each rank writes its own.
 	Ranks voxsaw.Ranks
-	// Planned is the file of the plan that the sizes are of, kept in the folder; nil: none.
+	// Planned is the file of the plan that set the sizes, kept in the folder; nil: none.
 	Planned []byte
 	// Settings are those of the command, for the record of a study that has no plan in its folder.
 	Settings []byte
@@ -644,8 +644,8 @@ func (r *runner) initialise(ctx context.Context, t Trial) (string, error) {
 		return "", err
 	}
 	if r.Finished && !train.Finished(p.Folder) { // removed, to save room: the trial has its scores
-		r.Console.Note(fmt.Sprintf("WARNING: %s: %s is not there, or not finished: what it took, and what the encoder "+
-			"can do, is not told; trials that began with it are", name, p.Folder))
+		r.Console.Note(fmt.Sprintf("WARNING: %s: %s is not there, or not finished: the report has the trials that "+
+			"began with this encoder, but neither its cost nor its own score", name, p.Folder))
 		r.encoders[p.Folder] = train.Last(p.Folder)
 		return train.Last(p.Folder), nil
 	}

@@ -280,7 +280,8 @@ func Undrawn(path string, runs []eval.Trial, column bool) string {
 		path, lacks, err, again)
 }
 
-// severalSeeds says whether two runs that differ in nothing but the seed have, or lack, a draw.
+// severalSeeds says whether two runs differ in nothing but the seed, among those that have a draw,
+// or that have none.
 func severalSeeds(runs []eval.Trial, drawn bool) bool {
 	type arm struct {
 		initialisation string

@@ -48,7 +48,7 @@ type Config struct {
 	voxsaw.Puzzle
 	Grid      puzzle.Grid // cells along each axis
 	SkipBlank bool        // patches that are the same everywhere do not count in the loss
-	Channels  int         // of a patch, each of which is the same everywhere; 0: 1
+	Channels  int         // of a patch; 0: 1
 	Shuffles  int         // puzzles that are made of each held-out item
 	Seed      uint64
 

@@ -267,7 +267,7 @@ func (g *Graph) pick(n *Node, i int) *Node {
 	return g.apply(p, n)
 }
 
-// firstOnly is the answer to wrt of an operator with n operands of which only the first has a
+// firstOnly is the answer to wrt of an operator with n operands where only the first has a
 // gradient.
 func firstOnly(n int) []bool {
 	w := make([]bool, n)

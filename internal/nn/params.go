@@ -283,8 +283,8 @@ func (p *Params) Total() int64 {
 // [Options].MemoryLimit must allow.
 func (p *Params) Need() int64 { return p.need }
 
-// Room is how much of it there is: the limit that the caller has, or, on a device with memory of
-// its own, what was free there when the parameters were made.
+// Room is the memory that programs may take: the caller's limit, or, on a device with memory of its
+// own, what was free there when the parameters were made.
 func (p *Params) Room(limit int64) int64 {
 	if p.own > 0 {
 		return p.own

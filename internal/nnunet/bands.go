@@ -84,7 +84,7 @@ func (p *Predictor) extentOf(shape [3]int, spacing [3]float64, voxelBytes int64)
 	return e, nil
 }
 
-// told is the memory of what is told beside the label map of a scan of so many voxels.
+// told is the memory of what is given beside the label map, for a scan of so many voxels.
 func (p *Predictor) told(voxels int64) int64 {
 	if !p.options.Probabilities {
 		return 0

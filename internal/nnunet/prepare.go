@@ -210,12 +210,12 @@ func (c channel) normalise(x view[float32], inside array[bool], b box) error {
 type walk struct {
 	x        view[float32]
 	in       view[bool]
-	line     int // that is visited next
+	line     int // to visit next
 	left     int // of the present one
-	at, inAt int // of what is visited next
+	at, inAt int // of the next element
 }
 
-// next is the index of the next element, of which there must be one.
+// next is the index of the next element. There must be one.
 func (w *walk) next() int {
 	for {
 		if w.left == 0 {

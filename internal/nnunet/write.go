@@ -89,7 +89,7 @@ func PlanLike(how volume.Preparation, crop [3]int, network unet.Settings) (p *Pl
 }
 
 // channelLike is how nnU-Net normalises a channel, and what it does in another way. nonzero says
-// that of scans the box of what is not 0 is prepared, as nnU-Net does.
+// that scans are cut to the box of what is not 0, as nnU-Net does.
 func channelLike(how volume.Preparation, nonzero bool) (c channel, other string, err error) {
 	cut := how.Crop == volume.CropBody || how.Crop == volume.CropAuto
 	switch scheme := how.Scheme(); scheme {

@@ -26,7 +26,7 @@ const (
 	voxelsOfOld = 256 * 256 * 256 // of the patch that is made smaller until it fits
 	pixelsOfOld = 2048 * 2048     // of one in two dimensions
 	batch2D     = 12              // crops in two dimensions that fit into targetGB
-	targetGB    = 8.0             // GPU memory that the reference values are of
+	targetGB    = 8.0             // GPU memory that the reference values belong to
 	coarser     = 1.03            // spacings of the low resolution are raised by this factor
 	seenOfScan  = 0.25            // of a scan in a patch, below which there is a low resolution
 )
@@ -248,7 +248,7 @@ func (e Encoder) configure(spacing, median [3]float64, voxels float64, outputs i
 	return c
 }
 
-// lowResolution is a configuration of coarser voxels, for scans of which a patch of the full
+// lowResolution is a configuration of coarser voxels, for scans where a patch of the full
 // resolution shows little; nil where it shows enough.
 func (e Encoder) lowResolution(full Configuration, spacing, median [3]float64, scans float64, outputs int,
 	gigabytes float64) *Configuration {

@@ -193,8 +193,8 @@ func (b *Batch) keepAgreements(all outcome, watch Observer) {
 }
 
 // writeTable writes what all label maps measure, each held against the others, and says which are
-// unusual. Of a batch that was cut short there is no table, unless it keeps what would be lost:
-// the rest of the batch decides what is unusual.
+// unusual. A batch that was cut short gets no table, since the missing cases help to decide what is
+// unusual; it only keeps what would be lost.
 func (b *Batch) writeTable(all outcome, watch Observer) error {
 	path := b.table()
 	if path == "" || len(all.Cases) == 0 {

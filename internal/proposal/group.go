@@ -14,7 +14,7 @@ const (
 	directions  = 8
 )
 
-// gradients are the picture's in eight directions, in each plane, as the bins that they are of:
+// gradients are the picture's in eight directions, in each plane, as numbers of histogram bins:
 // (planes x directions, height, width). A derivative is Scharr's, and its positive and its negative
 // part count for themselves.
 func (p picture) gradients() []uint8 {

@@ -124,8 +124,8 @@ func (g Grid) Ceiling(groups ...int) (correct, near, patches float64) {
 	return Expected(g.Cells(), all...)
 }
 
-// A Group is positions of which a solver does not know which of some patches belongs where: patches
-// that look the same, or all of a puzzle for one that guesses.
+// A Group is positions among which a solver cannot tell where each of some patches belongs: those
+// of patches that look the same, or all of a puzzle where it guesses.
 type Group struct {
 	Positions int
 	// Present are the patches of these positions that are there: fewer, where some are left out

@@ -115,7 +115,7 @@ func TestTypes(t *testing.T) {
 	}
 }
 
-// What a pickle would have called is refused by its name, and nothing is called.
+// A pickle that names functions to call is refused with their names, and none is called.
 func TestRefused(t *testing.T) {
 	mark := filepath.Join(t.TempDir(), "called")
 	for name, pickle := range map[string]string{

@@ -202,7 +202,7 @@ func (s *svg) box(r BoxRow, x axis, y float64) {
 }
 
 // spread is how far points of a row are moved up and down: not at all where all lie at one place,
-// of which a heap would say no more than a point, and less where they lie close together.
+// since a heap would say no more than a point, and less where they lie close together.
 func (r BoxRow) spread(x axis) float64 {
 	values := newSpan()
 	values.add(r.Values...)

@@ -33,8 +33,8 @@ import (
 type corruption interface {
 	// check says what is wrong with the settings, for crops of a size.
 	check(crop [3]int) error
-	// outputs is 1 where the intensities of each voxel are restored, else the number of classes of
-	// which each voxel has one.
+	// outputs is 1 where the intensities of each voxel are restored, else the number of classes,
+	// one of which each voxel has.
 	outputs() int
 	// crops is how many crops an example is made of.
 	crops() int

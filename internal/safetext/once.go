@@ -9,9 +9,9 @@ type Ending struct {
 }
 
 // Once takes what many texts end in out of them, so that it can be said once: an advice that
-// follows a semicolon, a colon or a comma with "and". It returns the texts without it, of each the
-// number of its ending, -1 for none, and the endings in the order of their first text. A text that
-// is all ending becomes "". Few texts, and short endings, stay as they are.
+// follows a semicolon, a colon or a comma with "and". It returns the texts without their endings,
+// the number of each text's ending, -1 for none, and the endings in the order of their first text.
+// A text that is all ending becomes "". Few texts, and short endings, stay as they are.
 func Once(texts []string) (rest []string, of []int, endings []Ending) {
 	const (
 		least = 4  // texts of one ending

@@ -30,8 +30,8 @@ var (
 	object = regexp.MustCompile(`^\s*(\{\s*("[^"]*"\s*:|\})|\[\s*[{"\]])`)
 )
 
-// What says of a file that begins like this what it is instead of what its name says, and what to
-// do about it: words that follow the file's name. It is "" for all other files.
+// What tells a file by its beginning that is not what its name says: what it is instead, and what
+// to do about it, in words that follow the file's name. It is "" for all other files.
 func What(start []byte) string {
 	start = bytes.TrimPrefix(start[:min(len(start), Enough)], []byte("\xef\xbb\xbf"))
 	switch {

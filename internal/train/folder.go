@@ -91,7 +91,7 @@ const Events = "events.out.tfevents.voxsaw"
 // study puts it into the folder's list of digests.
 const ScoresFile = "scores.csv"
 
-// Planned is the name of the plan that the sizes of a run are of, likewise.
+// Planned is the name of the plan that set the sizes of a run, likewise.
 const Planned = "planned.yaml"
 
 // PlannedOf is the file of that plan, of the run in a folder.
@@ -100,7 +100,7 @@ func PlannedOf(folder string) string { return filepath.Join(folder, Planned) }
 // Status is what a run's folder says of it.
 type Status struct {
 	record
-	Logged int           // steps in the log, of which the last ones may not be saved yet
+	Logged int           // steps in the log; the last of them may not be saved yet
 	Time   time.Duration // that they took, without validations and breaks
 }
 
@@ -153,7 +153,7 @@ type Identity struct {
 	ValidatedOn []string // names of cases
 	Unlabelled  []string // names of cases that are learnt from without labels, beside labelled ones
 	Learnt      checkpoint.Learnt
-	Init        string // checkpoint that the first weights are of; empty: random ones
+	Init        string // checkpoint with the first weights; empty: they are random
 	Fingerprint string // of the data set
 }
 
@@ -614,8 +614,8 @@ func Ensemble(path string) (files []string, err error) {
 	return files, err
 }
 
-// Results is the path of what the end of the run in a folder scored. Whoever scores it writes the
-// file; it goes when the run is started over.
+// Results is the path of the scores that the run in a folder ended with. Whoever scores it writes
+// the file; it goes when the run is started over.
 func Results(folder string) string { return filepath.Join(folder, resultsFile) }
 
 // Best is the path of the checkpoint with the highest score.

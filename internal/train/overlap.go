@@ -142,8 +142,8 @@ func (k *sendKernel) Run(_, in []device.Buffer, _ device.Buffer) {
 	}
 }
 
-// sendDone takes note of what is still to be summed when the last bucket of a step has been sent,
-// and makes ready for the next step.
+// sendDone notes what is still to be summed once the last bucket of a step has been sent, and makes
+// ready for the next step.
 func (o *overlap) sendDone() {
 	all := int64(0)
 	for i := range o.buckets {

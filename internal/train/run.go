@@ -697,7 +697,7 @@ func (silent) Validated(int, voxsaw.Validation, bool) {}
 func (silent) Saved(string, int)                      {}
 func (silent) Note(string)                            {}
 
-// watchKey is the key of what a context says of who watches a validation.
+// watchKey is the context key of who watches a validation.
 type watchKey struct{}
 
 // watched is the context of a validation, with whom to tell how it gets on.

@@ -297,9 +297,9 @@ func copyBeside(path, digest string) (beside string, err error) {
 	})
 }
 
-// draw is a picture of the structure that is the most doubtful, on the slices where label maps
-// differ most: the drawn one and the network's, or those of which the agreement is. Where there is
-// one alone, on those where the structure is largest.
+// draw is a picture of the most doubtful structure, on the slices where label maps differ most: the
+// drawn one from the network's, or the compared ones from each other. Where there is only one map,
+// it shows the slices where the structure is largest.
 func (r *Ranking) draw(ctx context.Context, k Ranked, c *prepared.Case) (image.Image, error) {
 	scan, err := c.Volume()
 	if err != nil {

@@ -44,7 +44,7 @@ type Dataset struct {
 	LabelNames map[uint16]string
 	// Series are the words that DICOM series were chosen by, see [Options]; "" where there are none
 	Series string
-	// how many patients the cases are of, and how that is known, in a line; "" where nobody asked
+	// how many patients there are, and how that is known, in a line; "" where nobody asked
 	Told  string
 	Notes []string // what disagrees, what is missing
 	// what else lies there: DICOM files that are no images, localizers, damaged files
@@ -171,8 +171,7 @@ func (d *Dataset) addStructures(names []string) {
 		numbers.CompareNatural))
 }
 
-// Unmet lists the names, as [Options.Structures] has them, that no structure of the data set is
-// called by.
+// Unmet lists the names, as [Options.Structures] has them, that fit no structure of the data set.
 func (d *Dataset) Unmet(wanted []string) (unmet []string) {
 	for _, name := range wanted {
 		if !slices.ContainsFunc(d.Structures, func(s string) bool { return isWanted(s, []string{name}) }) {
@@ -182,7 +181,7 @@ func (d *Dataset) Unmet(wanted []string) (unmet []string) {
 	return unmet
 }
 
-// StructureNames are the names of all structures that labels are of, in natural order.
+// StructureNames are the names of all labelled structures, in natural order.
 func (d *Dataset) StructureNames() []string {
 	names := slices.Concat(d.Structures, slices.Collect(maps.Values(d.LabelNames)))
 	return slices.Compact(slices.SortedFunc(slices.Values(names), numbers.CompareNatural))

@@ -34,7 +34,7 @@ func NameAsCases(scans []Case, folder string, o Options) (note string) {
 		return ""
 	}
 	below := scansBelow(scans)
-	own := make([]string, len(scans)) // names of the data sets that scans are of
+	own := make([]string, len(scans)) // names of the scans' data sets
 	for n := range scans {
 		own[n] = baseName(folder)
 	}

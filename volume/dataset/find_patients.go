@@ -177,7 +177,7 @@ func (d Dataset) joinPatients(o Options) (Dataset, error) {
 	}), nil
 }
 
-// told says in a line how many patients the cases are of, and how that is known.
+// told says in a line how many patients there are, and how that is known.
 func (d *Dataset) told(by []string, known int) string {
 	if len(d.Cases) < 2 {
 		return ""

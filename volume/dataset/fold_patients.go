@@ -58,7 +58,8 @@ func (p Patients) unite(a, b string) {
 	p[b] = p[a]
 }
 
-// Count is how many patients cases are of; a case of which nothing is known is one of its own.
+// Count is the number of the cases' patients; a case that nothing is known of is a patient of its
+// own.
 func (p Patients) Count(ids []string) int { return len(p.groups(ids)) }
 
 // groups divides cases by patients, in the order of the first of each.

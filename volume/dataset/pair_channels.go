@@ -93,8 +93,8 @@ func (p *pairing) joinChannels(names []string) error {
 	return nil
 }
 
-// nameOf is what the path of a scan says that is left without its channel; the root's own name
-// where nothing is.
+// nameOf is the name in what is left of a scan's path without its channel; the root's own name
+// where nothing is left.
 func (p *pairing) nameOf(rest string) scanName {
 	if rest == "" {
 		rest = filepath.Base(absoluteOf(p.root))

@@ -189,7 +189,7 @@ func (c Case) ReadQuietly(o ReadOptions, names map[uint16]string) (v *volume.Vol
 	return v, l, err
 }
 
-// readNumbered is [Case.Read] without a look at which scan the labels are of.
+// readNumbered is [Case.Read] that does not ask whose scan the labels are.
 func (c Case) readNumbered(o ReadOptions, names map[uint16]string) (v *volume.Volume, l *volume.LabelMap,
 	notes []string, err error) {
 	if c.renumber == nil {

@@ -183,11 +183,11 @@ func (g *Segmentation) Is(wanted string) bool {
 
 // ReadOn makes a label map on the grid that [ReadWith] gives a series with the same options. Each
 // frame must lie on one of the slices, pixel on pixel, though it may be turned by right angles, and
-// need not cover it; slices without frames are background. A frame that says that it was drawn on
-// another slice is refused, one that says that it was drawn on images which the scan does not have
-// is noted, and so is an object of another study or frame of reference. Where the options move or
-// resample slices, voxels take the label with the largest share. Errors are [volume.FormatError],
-// [volume.UnsupportedError] and of the file system.
+// need not cover it; slices without frames are background. A frame drawn, by its own words, on
+// another slice is refused. One drawn on images that the scan does not have is noted, and so is an
+// object of another study or frame of reference. Where the options move or resample slices, voxels
+// take the label with the largest share. Errors are [volume.FormatError], [volume.UnsupportedError]
+// and of the file system.
 func (g *Segmentation) ReadOn(s *Series, o Options) (*volume.LabelMap, error) {
 	if err := o.defaults(); err != nil {
 		return nil, err

@@ -114,8 +114,8 @@ func chooseForeground(ctx context.Context, d *dataset.Dataset, dir string, p vol
 	}
 	if len(cases) == 0 {
 		return p,
-			fmt.Errorf("%s goes by the labelled voxels, and no case has labels: say with --foreground what those of "+
-				"other scans are, or choose another --intensity", p.Scheme())
+			fmt.Errorf("%s needs labelled voxels, and no case has labels: give those of other scans by "+
+				"--foreground, or choose another --intensity", p.Scheme())
 	}
 	paths, err := pathsOf(cases)
 	if err != nil {

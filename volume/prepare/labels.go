@@ -14,8 +14,7 @@ import (
 
 // This file: labels that are numbers alone, in the summary.
 
-// numbered is the labels that cases have which are numbers without names, and the number of these
-// cases, by where they are from.
+// numbered is the labels without names in the cases of each site, and the number of these cases.
 type numbered map[string]*numbersOfSite
 
 type numbersOfSite struct {

@@ -480,9 +480,9 @@ func (k *kernel) sumWeights(p weightParts, dw, parts operand) {
 		divisorOf(p.whole[1])}, dw, parts)
 }
 
-// splitVoxels divides the voxels of a convolution without its dead taps among blocks, of which each
-// has so many tiles, and a multiprocessor so many together: in pieces of so many voxels, of which a
-// split has some at least.
+// splitVoxels divides the voxels of a convolution without its dead taps into splits, so that each
+// multiprocessor has enough blocks at once (together). Each tile has a block for every split, and a
+// split has at least so many pieces (least) of so many voxels (piece).
 func (d *Device) splitVoxels(s device.ConvSpec, tiles, together, piece, least int) convWeights {
 	o, group, voxels := s.OutSize(), s.OfGroup(), s.N*s.YShape().Voxels()
 	splits := min(max(1, together*d.processors/tiles), blocksOf(voxels, least*piece))

@@ -65,8 +65,8 @@ func (a groupWeights) along() (across, down int) {
 	return blocksOf(int(a.Size[2]), int(a.Columns)), blocksOf(int(a.Size[1]), int(a.Rows))
 }
 
-// share divides the stages among blocks, of which a multiprocessor has one at a time, and says how
-// many share a plane of taps at most.
+// share divides the stages among blocks, one at a time on a multiprocessor, and says how many share
+// a plane of taps at most.
 func (a *groupWeights) share(k, channelTiles, processors int) int {
 	const (
 		waves      = 4        // of blocks, at most

@@ -74,9 +74,9 @@ func (a rowsWeights) shared() int {
 // pays says whether at least half of a bundle are planes.
 func (a rowsWeights) pays() bool { return 2*a.Images*a.Size[0] >= rowsBundle }
 
-// share divides the strips among blocks, of which a multiprocessor has one at a time: whole columns
-// of an image, or parts of them where there would be too few, so that the last block is over first.
-// Parts that are to be added up count, too.
+// share divides the strips among blocks, one at a time on a multiprocessor: whole columns of an
+// image, or parts of them where there would be too few, so that the last block is over first. Parts
+// that are to be added up count, too.
 func (a *rowsWeights) share(k, channelTiles, processors int) {
 	const (
 		waves      = 8        // of blocks, at most

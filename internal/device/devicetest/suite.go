@@ -141,8 +141,8 @@ const (
 	lossyTolerance = 2e-5 // differences of sums of many terms: gradients through a norm
 )
 
-// Turn is a number that changes with what is tested, VOXSAW_TEST_TURN: of what is too much for
-// every run a test takes another part each time. With VOXSAW_TEST_LONG=1 it takes all.
+// Turn is a number that changes with what is tested, VOXSAW_TEST_TURN: where the cases are too many
+// for every run, a test takes those of its turn. With VOXSAW_TEST_LONG=1 it takes all.
 func Turn(t testing.TB) int {
 	t.Helper()
 	n, _ := turns.Number(t, "VOXSAW_TEST_TURN")

@@ -84,7 +84,7 @@ type transferring struct {
 	Target
 	place int // among the targets
 	data  sample.Data
-	store *photos.Store // that it is of
+	store *photos.Store // of data
 }
 
 func (e *transferring) What() string { return "transfer to " + e.Name }

@@ -30,7 +30,7 @@ func NewCollector(w *Walker, wanted map[tag.Tag]bool) *Collector {
 	return &Collector{wanted: wanted, implicit: w.Implicit, order: w.Order}
 }
 
-// maxValue is how many bytes a value may have that is read: real ones have a few dozen.
+// maxValue is how many bytes a value may have to be read: real ones have a few dozen.
 const maxValue = 1024
 
 // floats are the bytes of a number of the VRs for floating-point numbers.

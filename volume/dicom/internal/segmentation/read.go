@@ -42,13 +42,13 @@ const maxSegSlices = 1 << 16 // of a SEG object that is read alone, with those b
 // ErrOffGrid says that frames do not lie on the voxels of a scan.
 var ErrOffGrid = errors.New("it is moved, turned or scaled against them")
 
-// ReadOn makes a label map on the grid that reading gives a stack with the same options. Each
-// frame must lie on one of the slices, pixel on pixel, though it may be turned by right angles, and
-// need not cover it; slices without frames are background. A frame that says that it was drawn on
-// another slice is refused, one that says that it was drawn on images which the scan does not have
-// is noted, and so is an object of another study or frame of reference. Where the options move or
-// resample slices, see [stack.Plan.Labels]. Errors are [volume.FormatError],
-// [volume.UnsupportedError] and of the file system.
+// ReadOn makes a label map on the grid that reading gives a stack with the same options. Each frame
+// must lie on one of the slices, pixel on pixel, though it may be turned by right angles, and need
+// not cover it; slices without frames are background. A frame drawn, by its own words, on another
+// slice is refused. One drawn on images that the scan does not have is noted, and so is an object
+// of another study or frame of reference. Where the options move or resample slices, see
+// [stack.Plan.Labels]. Errors are [volume.FormatError], [volume.UnsupportedError] and of the file
+// system.
 func (g *Object) ReadOn(s *stack.Stack, o Options) (*volume.LabelMap, error) {
 	p, err := s.Arrange(o.Options)
 	if err != nil {

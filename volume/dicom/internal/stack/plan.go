@@ -300,7 +300,7 @@ func (s *Stack) shift(p *Plan, l lateral) (low [2]float64, err error) {
 	return low, nil
 }
 
-// share is a known slice that a slice of the volume is made of.
+// share is a known slice that contributes to a slice of the volume.
 type share struct {
 	slice  int
 	weight float32

@@ -116,7 +116,7 @@ type canvas struct {
 	// own are the SOPInstanceUIDs of the slices; nil where the set names none.
 	own map[string]bool
 	// elsewhere are the numbers of the structures in another frame of reference than the scan's,
-	// known those of which it is known that this is another place, and no other UID of the same.
+	// known those where this is known to be another place and not another UID of the same.
 	elsewhere, known map[int]bool
 }
 
@@ -215,7 +215,8 @@ func edgesOf(polygon [][2]float64, rows int) [][]edge {
 }
 
 // enclosesTwice reports whether a polygon goes round a pixel twice, or another even number of times
-// in one direction: [invert] leaves it out as it does a hole, round which a polygon goes both ways.
+// in one direction: [invert] leaves such a pixel out like a hole, though round a hole the polygon
+// goes once in each direction.
 func enclosesTwice(polygon [][2]float64, columns, rows int) bool {
 	for _, at := range edgesOf(polygon, rows) {
 		times := 0

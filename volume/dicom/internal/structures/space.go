@@ -25,9 +25,9 @@ func spacesOfScan(s *stack.Stack) map[string]bool {
 	return spaces
 }
 
-// elsewhere are the numbers of the structures that say another frame of reference than that of a
-// scan, which is the one of its slices, and the one that the set names its series in. Known are
-// those of which the set says that it is another place: it has both, as items of
+// elsewhere are the numbers of the structures whose frame of reference is neither that of the
+// scan's slices nor that in which the set names the scan's series. Known are those where the set
+// itself shows that this is another place: it has both, as items of
 // ReferencedFrameOfReferenceSequence or as those of structures.
 func (g *Set) elsewhere(s *stack.Stack) (elsewhere, known map[int]bool) {
 	elsewhere, known = map[int]bool{}, map[int]bool{}
