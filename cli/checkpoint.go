@@ -16,7 +16,7 @@ import (
 )
 
 // checkpointOf is the checkpoint that a user means: the file that is named, or of a run's folder
-// the best one, or the last where nothing was validated. Which one it is, is said.
+// the best one, or the last where nothing was validated. Which one it is, is noted.
 func checkpointOf(stderr io.Writer, path string) (string, error) {
 	info, err := os.Stat(path)
 	switch {

@@ -260,8 +260,8 @@ func printEntries(w io.Writer, entries []dataset.Entry) error {
 	return err
 }
 
-// problemsOnce are the problems of each entry for a table, and what many of them end in, which is
-// said below it: each names its number there.
+// problemsOnce are the problems of each entry for a table, and what many of them end in, with a
+// note below it: each names its number there.
 func problemsOnce(entries []dataset.Entry) (told []string, endings []safetext.Ending) {
 	var all []string
 	for _, e := range entries {

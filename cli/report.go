@@ -277,7 +277,7 @@ func (r *reporter) Started(step, steps int) {
 	}
 }
 
-// complain says what of a run could not be shown, of each kind once. The training goes on.
+// complain says what could not be shown of a run, once for each kind. The training goes on.
 func (r *reporter) complain(what string, err error) {
 	if err != nil && !r.failed[what] {
 		if r.failed == nil {

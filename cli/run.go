@@ -277,7 +277,7 @@ func steps(s voxsaw.Summary) string {
 		terminal.Duration(s.Elapsed), 100*s.WaitShare)
 }
 
-// sayNote says what there is to be said, if anything.
+// sayNote prints a note, unless it is empty.
 func sayNote(stderr io.Writer, note string) {
 	if note != "" {
 		say(stderr, "%s", note)

@@ -88,7 +88,7 @@ func runView(cmd *cobra.Command, o viewOptions, path string) error {
 	return cmp.Or(err, failed)
 }
 
-// site is what there is to see at a path, until done is called.
+// site is the pages of a path; they can be shown until done is called.
 func (o viewOptions) site(ctx context.Context, path string, stderr io.Writer) (site viewer.Site, done func(),
 	err error) {
 	site.Title = experiment.NameOf(path)

@@ -239,7 +239,7 @@ func heldOutOf(folder string, store *prepared.Store) ([]string, error) {
 }
 
 // casesOfRun are the held-out cases of a run. Where there are none, or nobody knows which they are,
-// these are all that were prepared, which is said.
+// these are all that were prepared, with a note.
 func casesOfRun(folder string, store *prepared.Store, stderr io.Writer) []viewer.Case {
 	held, err := heldOutOf(folder, store)
 	cases := preparedCases(store, held)

@@ -117,7 +117,7 @@ func TestViewTellsWhyThereIsNoPicture(t *testing.T) {
 
 // A trial shows its test cases with the predictions and scores that it has kept, the lowest DSC
 // first. Another run shows what it has held out, by splits that are found from where it began. One
-// that does not tell shows all, and that is said.
+// that does not tell shows all, with a note.
 func TestViewShowsWhatARunHasHeldOut(t *testing.T) {
 	t.Chdir(t.TempDir())
 	commandtest.Must(t, miniature.Scans("scans", miniature.ScanOptions{Cases: 6, Labelled: 4}))

@@ -31,8 +31,8 @@ var Metrics = []Metric{
 
 // Register adds a metric that follows from the others of a score to [Metrics], in an init function:
 // summaries, comparisons and statistics then have it. Ratio says that it is between 0 and 1; better
-// is 1 where more is better, -1 where less is, and 0 where neither is. A key that is taken is a
-// panic.
+// is 1 where more is better, -1 where less is, and 0 where neither is. It panics if the key is
+// taken.
 func Register(key string, ratio bool, better int, of func(Score) float64) {
 	if _, err := MetricNamed(key); err == nil {
 		panic(fmt.Sprintf("eval: there are two metrics %q", key))

@@ -159,8 +159,8 @@ func (c *Detection) Check() error {
 	return err
 }
 
-// net is the network. Its size is that of what fc6 of AlexNet sees of a region; photographs may be
-// larger.
+// net is the network. Its input is as large as the region that AlexNet's fc6 sees; photographs may
+// be larger.
 func (c *Detection) net() (*photonet.Network, error) {
 	if c.Network.Backbone == photonet.AlexNet {
 		return c.Network.net(227, 227)

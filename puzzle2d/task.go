@@ -57,7 +57,7 @@ func newClasses(task string) pretext.Config {
 	}, TrainClassifier}
 }
 
-// SettingsOf is what settings on the list of pretext tasks are of: puzzles, or else a
+// SettingsOf tells which of the pretext tasks settings belong to: puzzles, or else a
 // classification, and what both have.
 func SettingsOf(task any) (both *Common, p *Config, c *Classification) {
 	switch s := task.(type) {

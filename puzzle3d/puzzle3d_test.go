@@ -519,7 +519,7 @@ func TestDeadHeadStopsTheRun(t *testing.T) {
 	}
 }
 
-// A crop much larger than the patient is mostly air, which is said before training.
+// A crop much larger than the patient is mostly air, with a note before training.
 func TestPuzzlesOfAirAreNamed(t *testing.T) {
 	store := phantoms(t, 2, [3]int{24, 20, 16})
 	for _, c := range []struct {

@@ -515,7 +515,7 @@ func (c Config) loss() (nn.LossOptions, error) {
 	return nn.LossOptions{}, fmt.Errorf("there is no loss %q: choose dice, ce or dice+ce", c.Loss)
 }
 
-// parseClasses reads what each class is made of: class 1 of the first entry's labels, and so on.
+// parseClasses reads the labels of each class: class 1 of the first entry's labels, and so on.
 func parseClasses(entries []string) ([][]uint16, error) {
 	if len(entries) == 0 {
 		return nil, errors.New("there are no labels to segment: has the data been prepared with labels?")

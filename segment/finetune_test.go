@@ -618,8 +618,8 @@ func TestTwoRanksEqualOne(t *testing.T) {
 	}
 }
 
-// Batch norm sees the batch, of which a rank has a part: that is refused, rather than being another
-// network without a word.
+// Batch norm sees the whole batch, and a rank has only a part of it: ranks refuse it, rather than
+// train another network in silence.
 func TestRanksRefuseBatchNorm(t *testing.T) {
 	store := phantoms(t, 3, [3]int{24, 20, 16})
 	c := tiny()

@@ -137,7 +137,7 @@ func TestMapsAreWhatTheLabelsComeFrom(t *testing.T) {
 }
 
 // Maps count towards the limit of memory; a scan that they do not fit beside is refused, and what
-// would help is said.
+// would help is noted.
 func TestMapsCountTowardsTheLimit(t *testing.T) {
 	dev := testDevice(t)
 	store, scans, _ := resampledPhantoms(t, 1, [3]int{48, 40, 36}, 0, 1)

@@ -425,7 +425,7 @@ func eachFinite(v *Volume, mask []bool, from, to int, visit func(x float32)) {
 // quantilesOf are the values below which these shares of n voxels lie, interpolated linearly
 // between the two nearest in order, as numpy.quantile does. They are exact: the upper half of the
 // bits of a float32, whose order is made that of whole numbers, say which of 65,536 groups a value
-// is in, and the lower half which it is of its group.
+// is in, and the lower half which value of its group it is.
 func quantilesOf(v *Volume, mask []bool, n int, shares ...float64) []float64 {
 	key := func(x float32) uint32 {
 		bits := math.Float32bits(x + 0) // -0 is 0

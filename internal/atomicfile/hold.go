@@ -60,8 +60,8 @@ func Held(dir string) bool {
 }
 
 // Enter is for a folder that several processes may write into. It makes the folder where there is
-// none, and has it shared with others until it is released. Who is alone there removes what killed
-// processes have left of the files that wanted names (see [Clean]).
+// none. The folder is held together with others until release is called. Who is alone there removes
+// what killed processes have left of the files that wanted names (see [Clean]).
 func Enter(dir string, wanted func(name string) bool) (release func(), err error) {
 	return EnterWith(dir, func() error { return Clean(dir, wanted) })
 }

@@ -9,10 +9,10 @@
 // the trainings: the pretraining first, where the plan has one, and the fine-tunings alike. What is
 // left is for the quality list and the report. The first fine-tuning is given its part as a time,
 // from which the number of its steps follows. By what it took, each of the others has the steps
-// that fit into its part of what is left then, more or fewer: but a small reserve, which is said,
-// all of the time is used. Where it would have fewer than half as many there is one network less,
-// and a training that does not end in time is stopped and saved. Preparing, plans and the quality
-// list are not stopped: a job takes longer than its time where these do.
+// that fit into its part of what is left then, more or fewer. But for a reserve that a note states, all
+// of the time is used. Where it would have fewer than half as many there is one network less, and a
+// training that does not end in time is stopped and saved. Preparing, plans and the quality list
+// are not stopped: a job takes longer than its time where these do.
 package auto
 
 import (
@@ -605,8 +605,8 @@ func (j *Job) until(ctx context.Context) (context.Context, context.CancelFunc) {
 	return ctx, func() { cancel(nil) }
 }
 
-// training carries out a training, or goes on with it: with the steps that the flags say, or those
-// that fit into a time, or those of the plan where that is 0.
+// training carries out a training, or goes on with it, for the steps that flags give, else for
+// those that fit into a time, or for the plan's where that time is 0.
 func (j *Job) training(ctx context.Context, name string, args, steps []string, within time.Duration, out string) error {
 	if err := j.inTime(name); err != nil {
 		return err

@@ -748,7 +748,7 @@ func TestPreparesAsItBegan(t *testing.T) {
 	}
 }
 
-// Where the time is used up nothing begins, and that is said.
+// Where the time is used up nothing begins, with a note.
 func TestNoTimeIsLeft(t *testing.T) {
 	store := cases(t, 6)
 	t.Chdir(t.TempDir())

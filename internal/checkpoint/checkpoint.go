@@ -70,8 +70,8 @@ type Progress struct {
 	// Largest names, joined by commas, the labels of which predictions are to keep the largest
 	// connected component alone, as the last validation decided it.
 	Largest string
-	// LargestBecause says for a person, of each of these labels in their order, for what gain and
-	// on how many cases, joined by semicolons.
+	// LargestBecause tells a person, for each of these labels in their order, the gain and the
+	// number of cases, joined by semicolons.
 	LargestBecause string
 }
 
@@ -285,7 +285,7 @@ func (d Description) Network() (n voxsaw.Network, err error) {
 	return n, config.Part(d.path+": settings", []byte(d.Settings), "network", &n)
 }
 
-// Preparation is how the cases were prepared that were trained on.
+// Preparation is how the training cases were prepared.
 func (d Description) Preparation() (p volume.Preparation, err error) {
 	if err := d.ofScans(); err != nil {
 		return p, err

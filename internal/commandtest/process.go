@@ -82,8 +82,8 @@ func paused(w io.Writer) io.Writer {
 	return w
 }
 
-// Pausing passes on what is written, and blocks who wrote the first match until somebody else has
-// written that the process is stopping.
+// Pausing passes on what is written. Whoever writes the first match is blocked until somebody else
+// has written that the process is stopping.
 type Pausing struct {
 	io.Writer
 	at        *regexp.Regexp

@@ -321,8 +321,8 @@ func (f *flagValue) String() string {
 func (f *flagValue) Type() string { return kindName(f.value.Type()) }
 
 // Resolve gives cfg its final values after the flags it was bound to were parsed: it reads the file
-// named by --config, if any, and puts the flags that the user set back on top. Of a file for
-// several commands, which has the key [PlanKey], it reads the section of that name.
+// named by --config, if any, and puts the flags that the user set back on top. If a file is for
+// several commands (it has the key [PlanKey]), it reads the section of that name.
 func Resolve(flags *pflag.FlagSet, command string, cfg any) error {
 	pointee(cfg)
 	if file := flags.Lookup(FileFlag); file != nil && file.Value.String() != "" {

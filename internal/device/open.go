@@ -15,8 +15,8 @@ func From(opened any) (Device, error) {
 	return d, nil
 }
 
-// Computer is who computes, and how it multiplies, of what [Device.Describe] says: "cpu", "cuda
-// bf16".
+// Computer takes the kind of device and how it multiplies out of what [Device.Describe] says:
+// "cpu", "cuda bf16".
 func Computer(described string) string {
 	if _, gpu, on := strings.Cut(described, ", driver of CUDA "); on {
 		return "cuda " + gpu[strings.LastIndex(gpu, " ")+1:]

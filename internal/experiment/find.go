@@ -153,9 +153,9 @@ func (all Paths) Below(root string, sources []Source) {
 // sourceDepth is how many folders deep data sets are looked for.
 const sourceDepth = 5
 
-// Locate finds the first folder in a folder, some levels deep, that is the one by its name and the
-// names in it, without a look at one that is left out and what is below; "" if there is none.
-// Folders that cannot be read hold nothing that could be used.
+// Locate finds the first folder below root, some levels deep, that is the wanted one by its name
+// and the names in it; "" if there is none. It does not look into the folder without. Folders that
+// cannot be read hold nothing that could be used.
 func Locate(ctx context.Context, root, without string,
 	is func(name string, children map[string]bool) bool) (found string, err error) {
 	err = filepath.WalkDir(root, func(path string, entry fs.DirEntry, err error) error {

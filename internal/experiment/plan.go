@@ -190,7 +190,7 @@ func (p Plan) Check() error {
 			return fmt.Errorf("initialisation %s means random weights: give another name to one with a "+
 				"checkpoint or with settings to pretrain with", Scratch)
 		case i.Teachers < 0 || i.Teachers > 100 || !(i.Agreement >= 0 && i.Agreement <= 1):
-			return fmt.Errorf("initialisation %s: %d teachers with an agreement of %v: "+
+			return fmt.Errorf("initialisation %s: teachers is %d and agreement %v: "+
 				"must be from 0 to 100, and from 0 to 1", i.Name, i.Teachers, i.Agreement)
 		case i.Agreement > 0 && i.Teachers < 2:
 			return fmt.Errorf("initialisation %s: agreement is that of several teachers, and there are %d", i.Name,

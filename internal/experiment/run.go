@@ -158,7 +158,7 @@ func Run(ctx context.Context, plan Plan, s Setting) (*Result, error) {
 	return r.result, r.all(ctx, plan.trials(r.result.Cases))
 }
 
-// ofStore is what is to be said of the cases before they are learnt from.
+// ofStore lists doubts about the cases before they are learnt from.
 func (p Plan) ofStore(store *prepared.Store) (doubts []string) {
 	if store.Preparation().Scheme() == volume.CTPercentiles {
 		doubts = append(doubts,

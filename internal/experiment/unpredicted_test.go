@@ -44,7 +44,7 @@ func TestReportOfStudyUnderWay(t *testing.T) {
 	}
 }
 
-// A label that no test case of a run was given, though references show it, is said; one that is in
+// A label that no test case of a run was given, though references show it, is noted; one that is in
 // no reference is not.
 func TestLabelsPredictedNowhere(t *testing.T) {
 	score := func(name string, label uint16, predicted, reference float64) eval.Score {
@@ -91,7 +91,7 @@ func TestUnlikeDevices(t *testing.T) {
 	}
 }
 
-// An initialisation with other runs than the others has a mean of its own runs: that is said.
+// An initialisation with other runs than the others has a mean of its own runs: a note says so.
 func TestUnlikeRuns(t *testing.T) {
 	run := func(initialisation string, fold int, seed uint64) eval.Trial {
 		return eval.Trial{Initialisation: initialisation, Fraction: 0.1, Fold: fold, Seed: seed}
@@ -121,8 +121,8 @@ func TestSharedSubsetsAreTold(t *testing.T) {
 	}
 }
 
-// A score without a number, as another program's table may have one, is in no mean, and that is
-// said; where there is nothing to measure, it is not.
+// A score without a number, as another program's table may have one, is in no mean, with a note;
+// where there is nothing to measure, it is not.
 func TestScoresWithoutNumber(t *testing.T) {
 	nan := math.NaN()
 	score := func(dsc, predicted, reference float64) eval.Score {

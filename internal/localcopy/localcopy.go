@@ -173,8 +173,8 @@ func (c *Copies) list() ([]kept, error) {
 // file is where the copy of a file lies, if there is one.
 func (c *Copies) file(r Item) string { return filepath.Join(c.Dir, r.Digest+suffix) }
 
-// coming is a file that is there while a process makes a copy. It has the name of a
-// temporary file, which a process that is killed leaves and the next one that is alone removes.
+// coming is a file that is there while a process makes a copy. Its name is that of a temporary
+// file: a killed process leaves it, and the next process that is alone removes it.
 func (c *Copies) coming(r Item) string {
 	return filepath.Join(c.Dir, "."+r.Digest+suffix+".0.tmp")
 }

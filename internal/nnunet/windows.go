@@ -240,8 +240,8 @@ func (f *inference) aside() bool { return f.votes != nil && f.members == 1 }
 
 // over slides the network over rows of a prepared scan: the windows of a plane, or of a few slices,
 // with one fold after the other, then the next. Planes that no window reaches any more are handed
-// to emit in their order, these rows of them, averaged over the folds: the float16 sum, divided by
-// how many they are.
+// to emit in their order, with these rows, averaged over the folds: the float16 sum divided by the
+// number of folds.
 func (f *inference) over(ctx context.Context, w *workspace, rows [2]int,
 	emit func(plane int, logits [][]half.Float)) error {
 	shape := f.channels[0].shape
@@ -414,8 +414,8 @@ func cut(dst []float32, x array[float32], corner, before, patch [3]int) {
 }
 
 // mirrored computes what the network gives of a window: the mean over its mirror images, which are
-// turned back and summed in float32. mirror has the axes of each image; the first is the window
-// itself, of which plain is made what the network gives, where that is not nil. Where the window is
+// turned back and summed in float32. mirror has the axes of each image. The first is the window
+// itself: what the network gives for it goes into plain, unless that is nil. Where the window is
 // alone, it is what run gives, and nothing else is written to.
 func mirrored(x, turned, total, plain []float32, patch [3]int, mirror [][]int,
 	run func(x []float32) ([]float32, error)) ([]float32, error) {

@@ -89,7 +89,7 @@ func read(t *testing.T, p *nn.Params, name string) []float32 {
 }
 
 // Files of PyTorch's have convolutions of four axes, counters, and prefixes of the scripts that
-// wrote them. What does not fit is said.
+// wrote them. What does not fit is noted.
 func TestImport(t *testing.T) {
 	_, params := declared(t, Config{Kind: ResNet18, Width: 0.125}, 3)
 	write := func(tensors ...safetensors.Tensor) string { return writeTensors(t, tensors...) }

@@ -29,7 +29,7 @@ const (
 	narrowest     = 4            // below which nothing was tried
 	middle        = 96 * 96 * 96 // voxels of a crop, below which there are fewer channels first
 	smallestCrop  = 64 * 64 * 64
-	enoughSteps   = 2500  // of fine-tuning, after which most of what there is to learn is learnt
+	enoughSteps   = 2500  // of fine-tuning, after which most is learnt
 	plateauSteps  = 5000  // twice as many add less than a point
 	mostSteps     = 10000 // after which nothing was gained any more
 	pretrainSteps = 4000  // of puzzles

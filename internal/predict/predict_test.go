@@ -142,7 +142,7 @@ func run(t *testing.T, ctx context.Context, m simple, o Options, paths ...string
 	return &l, b.Run(ctx, m, &l)
 }
 
-// The table tells of one batch: where it told of others that lie there, that is said. Before a
+// The table tells of one batch: where it told of others that lie there, a note says so. Before a
 // label map is written over, it goes, whatever ends the batch.
 func TestTableOfTwoBatches(t *testing.T) {
 	dir := t.TempDir()

@@ -42,7 +42,7 @@ type corruption interface {
 	corrupt(r *rand.Rand, crops [][]float32, e example)
 }
 
-// A teller is a [corruption] of which the class of each voxel is told.
+// A teller is a [corruption] where the network tells the class of each voxel.
 type teller interface {
 	corruption
 	loss() nn.LossOptions

@@ -17,7 +17,7 @@ type slab struct {
 	classes, channels int // of the channels, the first are the probabilities of the classes
 	depth             int // planes that are held
 	base              int // the first of them, in the scan
-	// planes that are kept below those that windows are still to come to
+	// planes that are kept below those that windows have yet to reach
 	kept int
 	// lines across the planes that are held, and the first of them
 	lines, first int

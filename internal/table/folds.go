@@ -124,7 +124,7 @@ func ofPairs(shared bool) string {
 	return "pairs of runs of the same fold and seed"
 }
 
-// shares says whether seeds of a table share draws of the labelled cases.
+// shares says whether a table has seeds with the same draw of labelled cases.
 func shares(f eval.FoldTable) bool {
 	return slices.ContainsFunc(slices.Concat(f.Cells...), func(c eval.FoldCell) bool {
 		return c.Runs > c.Spread.N || pairsShare(c.Comparison)

@@ -68,7 +68,7 @@ func (m *Model) roughIn(g volume.Grid, voxelBytes int) *Model {
 }
 
 // inBox predicts what lies in the box alone. Where there is none of its organs, the label map is
-// empty, and that is said.
+// empty, with a note.
 func (m *Model) inBox(ctx context.Context, scan *volume.Volume) (*volume.LabelMap, error) {
 	own := scan.Grid
 	voxelBytes := 2

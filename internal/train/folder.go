@@ -527,7 +527,7 @@ func Shortened(changed *voxsaw.ChangedError) (before, now int, ok bool) {
 }
 
 // longer says what it means that a run has more steps than it was started with; "" if it has not.
-// byShare is what else than the learning rate goes by the share of the steps that are done.
+// byShare is what, besides the learning rate, depends on the share of the steps that are done.
 func (f *Folder) longer(o voxsaw.Training, byShare string) string {
 	if f == nil || f.steps == 0 {
 		return ""

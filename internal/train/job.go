@@ -27,8 +27,8 @@ type Job[B any] struct {
 	Compile func(Workbench) (Learner[B], error)
 	// Start sets the first weights of a new run, and says what it did; nil: they are random.
 	Start func(*nn.Params) (note string, err error)
-	// ByShare says what else than the learning rate goes by the share of the steps that are done,
-	// so that it changes where a run is given more steps: "the weight of a loss grows over the
+	// ByShare says what, besides the learning rate, depends on the share of the steps that are
+	// done, and so changes where a run is given more steps: "the weight of a loss grows over the
 	// first third of the steps"; empty: nothing.
 	ByShare string
 	// Undivided says what to choose where a network normalises by the batch, which then cannot be

@@ -315,8 +315,8 @@ func again(t *testing.T, dev voxsaw.Device, last, name string,
 	return p
 }
 
-// Held-out cases that chose the checkpoint make the estimate too good, which is said; the last one
-// of a training was chosen by nobody, though it be the best.
+// Held-out cases that chose the checkpoint make the estimate too good, with a note; the last one of
+// a training was chosen by nobody, though it be the best.
 func testChosen(t *testing.T, dev voxsaw.Device, store *prepared.Store, last string) {
 	for name, want := range map[string]bool{"best.safetensors": true, "last.safetensors": false} {
 		p := again(t, dev, last, name, func(d *checkpoint.Description) { d.BestStep, d.Best = d.Step, 0.5 })

@@ -161,7 +161,8 @@ func TestLayouts(t *testing.T) {
 	}
 }
 
-// What val or test alone has is no class, by folders and by lists: nothing learns it. That is said.
+// What val or test alone has is no class, by folders and by lists: nothing learns it. That is
+// noted.
 func TestClassesThatAreNotTrained(t *testing.T) {
 	for name, c := range map[string]struct {
 		files map[string][]byte

@@ -8,7 +8,7 @@ import (
 )
 
 // The photographs of ImageNet's flat folder val get their classes from each form of the ground
-// truth, and stay without where there is none, which is said.
+// truth, and stay without where there is none, with a note.
 func TestGroundTruthOfFlatVal(t *testing.T) {
 	some := picture(t, 1)
 	val := func(n int) string { return fmt.Sprintf("val/ILSVRC2012_val_%08d.JPEG", n) }

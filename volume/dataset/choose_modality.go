@@ -20,10 +20,10 @@ type ModalityError struct{ message string }
 
 func (e *ModalityError) Error() string { return e.message }
 
-// CheckModality refuses a scan, which was read, that is another than the modality: as it is stated,
-// or else by its values. A name that says otherwise than the values is not believed. A CT whose
-// values lie 1024 above Hounsfield units is none, whoever states it, unless the CTs that it is to
-// be like may be so, too: above, which is [volume.Preparation.AboveHU].
+// CheckModality refuses a scan that was read and is of another modality: as it is stated, or else
+// by its values. A name that says otherwise than the values is not believed. A CT whose values lie
+// 1024 above Hounsfield units is none, whoever states it, unless the CTs that it is to be like may
+// be so, too: above, which is [volume.Preparation.AboveHU].
 func (c Case) CheckModality(v *volume.Volume, modality string, above bool) error {
 	known, like := c.Modality(), likenessOf(v)
 	if modality == volume.ModalityCT && (!known.Stated || known.Name == modality) {

@@ -71,7 +71,7 @@ func TestLikenessOfValues(t *testing.T) {
 }
 
 // A CT that is stored 1024 above Hounsfield units is not the CT that networks know, and what is
-// wrong with it is said.
+// wrong with it is noted.
 func TestShiftedCTIsRefused(t *testing.T) {
 	scans := datasettest.Likenesses(t)
 	for _, name := range []string{"CT from 0 up", "CT from 0 up, by 1000"} {

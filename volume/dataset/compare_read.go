@@ -132,7 +132,7 @@ func (c Case) onParts() bool {
 // byNames gives the labels of a prediction the numbers that a reference has for their names. If the
 // two have names in common, a label whose name the reference does not know is left out, whatever
 // its number means there; that does not depend on which labels a case happens to have. If they have
-// none in common, numbers count, which is said. The numbers of masks are this program's, those of
+// none in common, numbers count, with a note. The numbers of masks are this program's, those of
 // contours the one's that wrote them: there, only names count.
 func byNames(p, r *volume.LabelMap, reference Labels) (note string, err error) {
 	onlyNames, known := reference.onlyNames(), r.Names

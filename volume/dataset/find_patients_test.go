@@ -183,7 +183,7 @@ func TestOneScanIsOnePatients(t *testing.T) {
 }
 
 // Cases 25 and 70 of NIH Pancreas-CT repeat the scan of case 2: folds keep the three together. The
-// published folds part them, which is said, as of a folder that nothing knows the patients of.
+// published folds part them, with a note, as of a folder that nothing knows the patients of.
 func TestRepeatsOfNIH(t *testing.T) {
 	var ids []string
 	files := map[string]string{}

@@ -111,8 +111,8 @@ func (s Selection) choose(labelled, unlabelled []string) (train, held []string, 
 	return subsets[0], held, nil
 }
 
-// divided tells which cases are divided into those to train on and those held out, and which are
-// all trained on: the labelled ones and the others, or all and none.
+// divided tells which cases are divided into training and held-out ones, and which are all trained
+// on: the labelled ones and the others, or all and none.
 func (s Selection) divided(labelled, unlabelled []string) (ids, more []string) {
 	excluded := map[string]bool{}
 	for _, id := range s.Exclude {

@@ -138,7 +138,7 @@ func TestPackedDICOMIsNamed(t *testing.T) {
 }
 
 // What lies among the files of a published layout, and what would be lost or taken for something
-// else, is said.
+// else, is noted.
 func TestNothingIsLostSilently(t *testing.T) {
 	for name, c := range map[string]struct {
 		files map[string]string

@@ -95,8 +95,7 @@ func TestContrastsOfBIDS(t *testing.T) {
 			[]string{"sub-01_1.nii.gz", "sub-01_2.nii.gz: sub-01_2_seg.nii.gz"}, ""},
 		{map[string]int{"images/sub-01_0000.nii.gz": -1, "labels/sub-01.nii.gz": both}, Options{},
 			[]string{"images/sub-01_0000.nii.gz: sub-01.nii.gz"}, ""},
-		// Words that are the scan's name are no structure, nor are those that say how labels were
-		// made.
+		// Words of the scan's name are no structure, nor are words that say how labels were made.
 		{map[string]int{"sub-1/ct/sub-1_ct.nii.gz": -1, "derivatives/x/sub-1/ct/sub-1_ct_seg.nii.gz": both}, Options{},
 			[]string{"sub-1/ct/sub-1_ct.nii.gz: sub-1_ct_seg.nii.gz"}, ""},
 		{map[string]int{"sub-1/ct/sub-1_ct.nii.gz": -1, "derivatives/x/sub-1/ct/sub-1_ct_mask.nii.gz": liver},

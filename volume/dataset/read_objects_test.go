@@ -251,7 +251,7 @@ func TestStructureSetsAreLabels(t *testing.T) {
 			t.Errorf("%s: %v, %+v", c.ID, err, l)
 		}
 	}
-	// Without a choice, what is no anatomy is left out, and that is said.
+	// Without a choice, what is no anatomy is left out, with a note.
 	if d, err = Detect(root, Options{}); err != nil || len(d.LabelNames) != 4 ||
 		!datasettest.Noted(d.Notes,
 			"structures left out, because they are no anatomy or have no contours: BODY external") {

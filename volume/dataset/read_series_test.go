@@ -79,7 +79,7 @@ func TestInspectTellsWhatPixelsHold(t *testing.T) {
 	}
 }
 
-// Of several series of one number the only one that is a scan is taken, and that is said.
+// Of several series of one number the only one that is a scan is taken, with a note.
 func TestSeriesOfANumberWithItsLocalizer(t *testing.T) {
 	root := t.TempDir()
 	v, _ := datasettest.Axial(t, 1)

@@ -12,10 +12,10 @@ import (
 	"github.com/voxsaw/voxsaw/volume/dicom/internal/stack"
 )
 
-// Is reports whether a series is the one that somebody asks for: by its UID, by its number, or by
-// number and part (3.2); UID#2 is a part, too. Or by a word of what it says of itself, one of
-// [Words]: description~portal for one that contains it, description=portal for one that is it,
-// several with commas between them (modality~MR,description~t2). Capitals do not count.
+// Is reports whether a series is the wanted one: by its UID, by its number, or by number and part
+// (3.2); UID#2 is a part, too. Or by a word of what it says of itself, one of [Words]:
+// description~portal for one that contains it, description=portal for one that is it, several with
+// commas between them (modality~MR,description~t2). Capitals do not count.
 func (s *Series) Is(wanted string) bool {
 	if all, err := conditions(wanted); all != nil || err != nil {
 		return err == nil && s.meets(all)

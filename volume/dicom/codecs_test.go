@@ -74,7 +74,7 @@ func TestCodecsAgreeWithPeers(t *testing.T) {
 
 // Code streams of fewer bits than a header that says signed. JPEG and JPEG-LS have no sign: dcmtk
 // and gdcm decode the values as they are. JPEG 2000 has one, and where it contradicts the header,
-// readers differ (gdcm and dcm2niix take the stream's, pydicom the header's): it is said.
+// readers differ (gdcm and dcm2niix take the stream's, pydicom the header's): it is noted.
 func TestStreamsOfFewerBits(t *testing.T) {
 	cases := codecCases(t)
 	for name, sign := range map[string]bool{"JPEG extended, quality 90, 12 bits": false,

@@ -86,7 +86,7 @@ func TestContoursOutsideTheScan(t *testing.T) {
 	}
 }
 
-// Contours half-way between slices each keep to one of them, and that is said.
+// Contours half-way between slices each keep to one of them, with a note.
 func TestContoursBetweenSlices(t *testing.T) {
 	contours := map[int]string{13: square(-40, 6)} // which begins 10 mm outside
 	for n := range 5 {

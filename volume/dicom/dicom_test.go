@@ -904,7 +904,7 @@ func TestStrangersInASeries(t *testing.T) {
 }
 
 // UIDs that were replaced or dropped file by file tear no stack apart, and what was overruled is
-// said.
+// noted.
 func TestUIDsTearNoStackApart(t *testing.T) {
 	uid := func(key tag.Tag, value func(n int) string) func(int, []field) []field {
 		return func(n int, f []field) []field {
@@ -1432,7 +1432,7 @@ func swapped(words []byte) []byte {
 }
 
 // Pixels that do not fit what their header says of them: readers differ in what they make of these,
-// so it is said.
+// so it is noted.
 func TestPixelsContradictTheirHeader(t *testing.T) {
 	words := func(x ...uint16) (b []byte) {
 		for _, w := range x {

@@ -756,8 +756,7 @@ func TestSegmentationCarriesWhatItsPageSays(t *testing.T) {
 	}
 }
 
-// The segments that an object may have at most: what is done for each pair of them would take
-// minutes.
+// An object with as many segments as may be: work for each pair of them would take minutes.
 func TestManySegments(t *testing.T) {
 	if !turns.Has(t, 0, 2) {
 		return

@@ -173,8 +173,8 @@ func (g *Segmentation) Same(o *Segmentation) bool {
 	return a == b && a != ""
 }
 
-// Is reports whether the object is the one that somebody asks for: by the UID or the number of its
-// series, or by the name of its file.
+// Is reports whether the object is the wanted one: by the UID or the number of its series, or by
+// the name of its file.
 func (g *Segmentation) Is(wanted string) bool {
 	file := filepath.Base(g.Path)
 	return wanted == g.UID || wanted == g.Number || wanted == file ||

@@ -105,8 +105,8 @@ func (g *StructureSet) Candidates(series []*Series) []*Series {
 // Same reports whether both are the same object, perhaps in two files.
 func (g *StructureSet) Same(o *StructureSet) bool { return g.set.SOP == o.set.SOP && g.set.SOP != "" }
 
-// Is reports whether the object is the one that somebody asks for: by the UID or the number of its
-// series, or by the name of its file.
+// Is reports whether the object is the wanted one: by the UID or the number of its series, or by
+// the name of its file.
 func (g *StructureSet) Is(wanted string) bool {
 	file := filepath.Base(g.Path)
 	return wanted == g.UID || wanted == g.Number || wanted == file ||

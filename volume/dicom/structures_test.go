@@ -514,8 +514,8 @@ func TestStructuresHaveNumbersOfTheirOwn(t *testing.T) {
 	}
 }
 
-// A set that names slices, and none of the scan's, is of the scan by its series alone: that is
-// said, with the name of the file.
+// A set that names slices, and none of the scan's, is of the scan by its series alone: a note says
+// so, with the name of the file.
 func TestStructuresOfOtherSlices(t *testing.T) {
 	s, g := readStructureCases(t)[0].open(t)
 	labels := map[int]uint16{}

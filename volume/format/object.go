@@ -81,8 +81,8 @@ func (o Object) NotFound(series []*dicom.Series) string {
 		safetext.List(names), advice)
 }
 
-// Is reports whether the object is the one that somebody asks for: by the UID or the number of its
-// series, or by the name of its file.
+// Is reports whether the object is the wanted one: by the UID or the number of its series, or by
+// the name of its file.
 func (o Object) Is(wanted string) bool {
 	if o.Structures != nil {
 		return o.Structures.Is(wanted)

@@ -203,8 +203,8 @@ func TestStructuresAreCounted(t *testing.T) {
 	}
 }
 
-// What label maps without names lack is assumed to be absent, which is said; where nothing lacks,
-// or names say it, it is not.
+// What label maps without names lack is assumed to be absent, with a note; where nothing lacks, or
+// names say it, it is not.
 func TestLabelsWithoutNamesAreAssumed(t *testing.T) {
 	v, l, err := phantom.New(1, phantom.Options{Shape: [3]int{24, 20, 16}})
 	if err != nil {

@@ -152,8 +152,8 @@ func (e *SettingsError) Error() string {
 		numbers.Count(len(e.Cases), "prepared case"), safetext.List(e.Cases), strings.Join(parts, "; "))
 }
 
-// checkEarlier refuses to remove what another data set's scans were prepared to, and to replace
-// what cases of this one were prepared to with other settings, or with more than now.
+// checkEarlier refuses to remove the prepared cases of another data set, and to replace those of
+// this one that were prepared with other settings, or have more than now.
 func (j job) checkEarlier(w *prepared.Writer) error {
 	if err := cmp.Or(j.checkOthers(w), j.checkSettings(w)); err != nil {
 		return err
@@ -179,7 +179,7 @@ func (j job) checkSettings(w *prepared.Writer) error {
 	return &SettingsError{Dir: j.dir, Cases: ids, Differences: j.preparation.Differences(before)}
 }
 
-// checkOthers refuses to remove what another data set's scans were prepared to.
+// checkOthers refuses to remove the prepared cases of another data set.
 func (j job) checkOthers(w *prepared.Writer) error {
 	cases, err := pathsOf(j.set.Cases)
 	if err != nil {

@@ -38,7 +38,7 @@ func preparedCase(t *testing.T, root string, o Options) (prepared.Record, *volum
 	return r, l, err
 }
 
-// Labels on a part of the scan's voxels are placed there, and that is said.
+// Labels on a part of the scan's voxels are placed there, with a note.
 func TestLabelsOnAPartOfTheScan(t *testing.T) {
 	v, l := datasettest.Patient(t, 1)
 	shape := l.Shape

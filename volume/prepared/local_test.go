@@ -117,7 +117,7 @@ func TestLocalCopiesAreRead(t *testing.T) {
 	}
 	closed(t, s)
 
-	// A copy that was damaged is not taken for the case; what is wrong with the case is said.
+	// A copy that was damaged is not taken for the case; what is wrong with the case is noted.
 	if err := os.WriteFile(filepath.Join(local, names[0]), make([]byte, size(t, dir)), 0o666); err != nil {
 		t.Fatal(err)
 	}

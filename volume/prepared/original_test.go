@@ -78,7 +78,7 @@ func TestOriginalLabels(t *testing.T) {
 }
 
 // Where the patient's box was prepared, the labels on the scan's voxels are still all of them, and
-// those that no network sees are said.
+// those that no network sees are noted.
 func TestOriginalLabelsBeyondThePart(t *testing.T) {
 	shape := [3]int{40, 36, 12}
 	v := &volume.Volume{Grid: volume.Grid{Shape: shape, Affine: volume.Scaling([3]float64{3, 3, 5})},

@@ -231,7 +231,7 @@ func (w *Writer) keep(in Input, paths []string, verify func(dir string, r Record
 		return Record{}, false
 	}
 	renamed := r.Case.HasLabels && in.Names != nil && !maps.Equal(r.Case.LabelNames, in.Names)
-	// Relabelling goes by which labels are ignored, and that goes by their names.
+	// Relabelling depends on which labels are ignored, and so on their names.
 	merged := renamed && w.preparation.Relabel != "" &&
 		!slices.Equal(volume.IgnoredLabels(r.Case.LabelNames), volume.IgnoredLabels(in.Names))
 	if r.Case.Origin != in.Origin || merged {
@@ -596,7 +596,7 @@ func (w *Writer) reopen() error {
 	}
 	for r := range records.all() {
 		if _, ok := w.earlier(r.ID, r.Group); !ok {
-			return fmt.Errorf("the record of case %q does not say what was written", r.ID)
+			return fmt.Errorf("the record of case %q differs from what was written", r.ID)
 		}
 	}
 	return nil

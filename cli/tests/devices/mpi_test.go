@@ -358,7 +358,7 @@ func (s mpiSite) evaluate(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	// label 77 is in no case, which is said; 3 ranks do not divide 4 cases
+	// label 77 is in no case, with a note; 3 ranks do not divide 4 cases
 	line := func(out string) []string {
 		return []string{"evaluate", predictions, references, "--labels", "2,3,77", "--json", "--out", s.in(out)}
 	}

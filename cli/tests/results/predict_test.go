@@ -13,8 +13,8 @@ import (
 	"github.com/voxsaw/voxsaw/volume/nifti"
 )
 
-// Of a scan that is damaged, and whose voxels the network does not know, the damage is said: nobody
-// can judge the voxels of such a file. A whole one is refused for its voxels.
+// Of a scan that is damaged, and whose voxels the network does not know, the damage is noted:
+// nobody can judge the voxels of such a file. A whole one is refused for its voxels.
 func TestPredictSaysFirstWhatCannotBeRead(t *testing.T) {
 	t.Chdir(t.TempDir())
 	commandtest.Must(t, miniature.Scans("scans", miniature.ScanOptions{Cases: 3, Labelled: 3}))

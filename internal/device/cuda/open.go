@@ -35,8 +35,8 @@ var (
 	oldestPTXDriver = requiredDriver{12090, "575.51"}
 )
 
-// A requiredDriver is the CUDA of a driver, 1000 times its major number and 10 times its minor one,
-// and its release.
+// A requiredDriver is a driver's CUDA version (1000 times the major number plus 10 times the minor
+// one), and its release.
 type requiredDriver struct {
 	cuda    int
 	release string

@@ -25,7 +25,8 @@ type Files struct {
 	Several string // two volumes or more; "" where the format holds one alone
 }
 
-// Conform fails the test where the registered format of that name does not do what is relied on.
+// Conform fails the test where the registered format of that name does not do what the program
+// relies on.
 func Conform(t *testing.T, name string, files Files) {
 	t.Helper()
 	one := cmp.Or(files.Scan, files.Labels)

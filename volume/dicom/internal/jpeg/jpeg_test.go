@@ -149,7 +149,7 @@ func TestLosslessOfEveryKind(t *testing.T) {
 	}
 }
 
-// What is wrong with an image is told, and whose fault it is.
+// Errors say what is wrong with an image, and whose fault it is.
 func TestRefusals(t *testing.T) {
 	good := lossless([]uint32{1, 2, 3, 4, 5, 6}, 3, 8, 1, 0, 0)
 	change := func(marker byte, offset int, value byte) []byte {

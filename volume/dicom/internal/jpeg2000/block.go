@@ -279,8 +279,8 @@ func (d *blockDecoder) cleanup(plane int) {
 }
 
 // become decodes the sign of a sample that becomes significant, and records both. The flags of the
-// sample's column are d.flags[f], of which the local copy is flags. The sample is number at/3 of
-// the column, whose values begin at v. It returns the flags of the column.
+// sample's column are d.flags[f]; flags is a local copy of them. The sample is number at/3 of the
+// column, whose values begin at v. It returns the flags of the column.
 func (d *blockDecoder) become(f, v, at, plane int, flags uint32, r register) (uint32, register) {
 	index := flags >> at & 0xAA
 	index |= d.flags[f-1] >> (signShift + at) & 1
