@@ -1,7 +1,7 @@
 package cpu
 
 import (
-	"fmt"
+	"strings"
 
 	"github.com/voxsaw/voxsaw/internal/device"
 	"github.com/voxsaw/voxsaw/internal/device/cpu/toomcook"
@@ -47,8 +47,13 @@ func (c *CPU) Work(s device.ConvSpec, kind ConvKind) (Work, error) {
 		out = 1
 	}
 	w.Operands = 4 * float64(elementsOf(s.XShape())+elementsOf(s.YShape())+s.WShape().Elements())
-	var tile toomcook.Tile
-	if n, _ := fmt.Sscanf(w.Algorithm, "Winograd F(%d,%d)", &tile.Outputs, &tile.Taps); n == 2 {
+	for _, tile := range toomcook.Tiles {
+		if !strings.HasPrefix(w.Algorithm, "Winograd "+tile.String()+" ") {
+			continue
+		}
+		if kind == Transposed {
+			size = s.Size
+		}
 		tiles, points := float64(s.N), float64(tile.Points()*tile.Points()*tile.Points())
 		if isFlat(s) {
 			points = float64(tile.Points() * tile.Points())

@@ -81,7 +81,7 @@ func (c *CPU) algorithms(s device.ConvSpec, kind ConvKind) []algorithm {
 	}
 	ofGroup := s.OfGroup()
 	products := float64(g.in.channels * g.out.blocks)
-	direct := (1.2*float64(g.out.n*g.out.voxels) + readCost) * float64(g.weights.taps) * products
+	direct := (1.2*float64(g.out.n)*g.outputsTaps() + readCost*float64(g.weights.taps)) * products
 	if onePlane(&g) {
 		direct = flatDirectCost(&g, kind != Weights && flattens(&g))
 		if isPointwise(s) && (kind == Weights || !flattens(&g)) {
@@ -120,13 +120,14 @@ func (c *CPU) algorithms(s device.ConvSpec, kind ConvKind) []algorithm {
 		add("pointwise", pointwiseCost(&g), func() convolver { return newPointwise(c, g) })
 	}
 	for _, t := range toomcook.Tiles {
-		r, stride := t.Taps, t.Step()/t.Outputs
+		r, stride := t.Taps, t.Stride()
 		flat := isFlat(s) && s.Kernel == [3]int{1, r, r} && s.Stride == [3]int{1, stride, stride}
 		if c.opt.Conv == "direct" ||
 			!flat && (s.Kernel != [3]int{r, r, r} || s.Stride != [3]int{stride, stride, stride}) ||
-			t.Halving && kind != Forward ||
+			t.Halving && kind == Transposed ||
+			t.Doubling && (kind != Transposed || s.Pad != [3]int{s.Kernel[0] / 2, 1, 1}) ||
 			// costs of photographs were fitted without these tiles
-			onePlane(&g) && (t == (toomcook.Tile{Outputs: 3, Taps: 5}) || t == largest || t.Halving) ||
+			onePlane(&g) && (t == (toomcook.Tile{Outputs: 3, Taps: 5}) || t == largest || stride == 2) ||
 			flat && kind == Weights && t == largest || ofGroup.In == 1 || ofGroup.Out == 1 {
 			continue
 		}
@@ -238,19 +239,28 @@ func onePlane(g *geometry) bool {
 	return g.in.size[0] == 1 && g.out.size[0] == 1 && g.lo[0] == 0 && g.hi[0] == 0 && max(g.in.voxels, g.out.voxels) > 1
 }
 
+// outputsTaps is how many taps the outputs of an image have together.
+func (g *geometry) outputsTaps() float64 {
+	n := 0
+	for _, p := range g.phases {
+		n += len(p.taps) * p.count[0] * p.count[1] * p.count[2]
+	}
+	return float64(n)
+}
+
 // flatDirectCost counts the taps that each phase has, and that products of few rows take longer;
 // joined says that the rows of an image are one.
 func flatDirectCost(g *geometry, joined bool) float64 {
-	outputs, width := 0, g.out.size[2]
+	width := g.out.size[2]
 	for _, p := range g.phases {
-		outputs += len(p.taps) * p.count[0] * p.count[1] * p.count[2]
 		width = min(width, p.count[2])
 	}
 	if joined {
 		width = g.out.voxels
 	}
 	short := 1 + 4/float64(width*width)
-	return (1.2*short*float64(g.out.n*outputs) + readCost*float64(g.weights.taps)) * float64(g.in.channels*g.out.blocks)
+	return (1.2*short*float64(g.out.n)*g.outputsTaps() + readCost*float64(g.weights.taps)) *
+		float64(g.in.channels*g.out.blocks)
 }
 
 // pointwiseCost is that of a product of pixels and channels, and of copying the rows and staging

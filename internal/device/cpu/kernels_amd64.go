@@ -743,6 +743,21 @@ func pastF3x3AVX512(dst *float32, src *float32, dstStep int, srcStep int, dstNex
 //go:noescape
 func dataF4x3HalvingAVX512(dst *float32, src *float32, dstStep int, srcStep int, dstNext int, srcNext int, n int)
 
+// gradF4x3HalvingAVX512 is a transformFunc of the matrix
+//
+//	1       0       0       0
+//	1       1       1       1
+//	1      -1       1      -1
+//	1       2       4       8
+//	0       0       0       1
+//	1       0       0       0
+//	0       1       0       0
+//	0       0       1       0
+//	0       0       0       1
+//
+//go:noescape
+func gradF4x3HalvingAVX512(dst *float32, src *float32, dstStep int, srcStep int, dstNext int, srcNext int, n int)
+
 // weightsF4x3HalvingAVX512 is a transformFunc of the matrix
 //
 //	 1/2       0       0
@@ -754,6 +769,15 @@ func dataF4x3HalvingAVX512(dst *float32, src *float32, dstStep int, srcStep int,
 //
 //go:noescape
 func weightsF4x3HalvingAVX512(dst *float32, src *float32, dstStep int, srcStep int, dstNext int, srcNext int, n int)
+
+// weightGradF4x3HalvingAVX512 is a transformFunc of the matrix
+//
+//	1/2    -1/2    -1/6     1/6       0       0
+//	  0       0       0       0       0       1
+//	  0    -1/2     1/6     1/3       1       0
+//
+//go:noescape
+func weightGradF4x3HalvingAVX512(dst *float32, src *float32, dstStep int, srcStep int, dstNext int, srcNext int, n int)
 
 // outputF4x3HalvingAVX512 is an outputFunc of the matrix
 //
@@ -774,6 +798,61 @@ func outputF4x3HalvingAVX512(dst *float32, src *float32, dstStep int, srcStep in
 //
 //go:noescape
 func pastF4x3HalvingAVX512(dst *float32, src *float32, dstStep int, srcStep int, dstNext int, srcNext int, n int, bias *float32, moments *float32)
+
+// dataF8x3DoublingAVX512 is a transformFunc of the matrix
+//
+//	2      -1      -2       1       0
+//	0      -2      -1       1       0
+//	0       2      -3       1       0
+//	0      -1       0       1       0
+//	0       2      -1      -2       1
+//	1       0       0       0       0
+//	0       1       0       0       0
+//	0       0       1       0       0
+//	0       0       0       1       0
+//
+//go:noescape
+func dataF8x3DoublingAVX512(dst *float32, src *float32, dstStep int, srcStep int, dstNext int, srcNext int, n int)
+
+// weightsF8x3DoublingAVX512 is a transformFunc of the matrix
+//
+//	 1/2       0       0
+//	-1/2       0    -1/2
+//	-1/6       0     1/6
+//	 1/6       0     1/3
+//	   0       0       1
+//	   0       1       0
+//
+//go:noescape
+func weightsF8x3DoublingAVX512(dst *float32, src *float32, dstStep int, srcStep int, dstNext int, srcNext int, n int)
+
+// outputF8x3DoublingAVX512 is an outputFunc of the matrix
+//
+//	0       0       0       0       0       1       0       0       0
+//	1       1       1       1       0       0       0       0       0
+//	0       0       0       0       0       0       1       0       0
+//	0       1      -1       2       0       0       0       0       0
+//	0       0       0       0       0       0       0       1       0
+//	0       1       1       4       0       0       0       0       0
+//	0       0       0       0       0       0       0       0       1
+//	0       1      -1       8       1       0       0       0       0
+//
+//go:noescape
+func outputF8x3DoublingAVX512(dst *float32, src *float32, dstStep int, srcStep int, dstNext int, srcNext int, n int, bias *float32)
+
+// pastF8x3DoublingAVX512 is a pastFunc of the matrix
+//
+//	0       0       0       0       0       1       0       0       0
+//	1       1       1       1       0       0       0       0       0
+//	0       0       0       0       0       0       1       0       0
+//	0       1      -1       2       0       0       0       0       0
+//	0       0       0       0       0       0       0       1       0
+//	0       1       1       4       0       0       0       0       0
+//	0       0       0       0       0       0       0       0       1
+//	0       1      -1       8       1       0       0       0       0
+//
+//go:noescape
+func pastF8x3DoublingAVX512(dst *float32, src *float32, dstStep int, srcStep int, dstNext int, srcNext int, n int, bias *float32, moments *float32)
 
 // product1x1AVX2 is a productFunc of 1 rows and 1 vectors of 16.
 //
@@ -1334,6 +1413,21 @@ func pastF3x3AVX2(dst *float32, src *float32, dstStep int, srcStep int, dstNext 
 //go:noescape
 func dataF4x3HalvingAVX2(dst *float32, src *float32, dstStep int, srcStep int, dstNext int, srcNext int, n int)
 
+// gradF4x3HalvingAVX2 is a transformFunc of the matrix
+//
+//	1       0       0       0
+//	1       1       1       1
+//	1      -1       1      -1
+//	1       2       4       8
+//	0       0       0       1
+//	1       0       0       0
+//	0       1       0       0
+//	0       0       1       0
+//	0       0       0       1
+//
+//go:noescape
+func gradF4x3HalvingAVX2(dst *float32, src *float32, dstStep int, srcStep int, dstNext int, srcNext int, n int)
+
 // weightsF4x3HalvingAVX2 is a transformFunc of the matrix
 //
 //	 1/2       0       0
@@ -1345,6 +1439,15 @@ func dataF4x3HalvingAVX2(dst *float32, src *float32, dstStep int, srcStep int, d
 //
 //go:noescape
 func weightsF4x3HalvingAVX2(dst *float32, src *float32, dstStep int, srcStep int, dstNext int, srcNext int, n int)
+
+// weightGradF4x3HalvingAVX2 is a transformFunc of the matrix
+//
+//	1/2    -1/2    -1/6     1/6       0       0
+//	  0       0       0       0       0       1
+//	  0    -1/2     1/6     1/3       1       0
+//
+//go:noescape
+func weightGradF4x3HalvingAVX2(dst *float32, src *float32, dstStep int, srcStep int, dstNext int, srcNext int, n int)
 
 // outputF4x3HalvingAVX2 is an outputFunc of the matrix
 //
@@ -1365,3 +1468,58 @@ func outputF4x3HalvingAVX2(dst *float32, src *float32, dstStep int, srcStep int,
 //
 //go:noescape
 func pastF4x3HalvingAVX2(dst *float32, src *float32, dstStep int, srcStep int, dstNext int, srcNext int, n int, bias *float32, moments *float32)
+
+// dataF8x3DoublingAVX2 is a transformFunc of the matrix
+//
+//	2      -1      -2       1       0
+//	0      -2      -1       1       0
+//	0       2      -3       1       0
+//	0      -1       0       1       0
+//	0       2      -1      -2       1
+//	1       0       0       0       0
+//	0       1       0       0       0
+//	0       0       1       0       0
+//	0       0       0       1       0
+//
+//go:noescape
+func dataF8x3DoublingAVX2(dst *float32, src *float32, dstStep int, srcStep int, dstNext int, srcNext int, n int)
+
+// weightsF8x3DoublingAVX2 is a transformFunc of the matrix
+//
+//	 1/2       0       0
+//	-1/2       0    -1/2
+//	-1/6       0     1/6
+//	 1/6       0     1/3
+//	   0       0       1
+//	   0       1       0
+//
+//go:noescape
+func weightsF8x3DoublingAVX2(dst *float32, src *float32, dstStep int, srcStep int, dstNext int, srcNext int, n int)
+
+// outputF8x3DoublingAVX2 is an outputFunc of the matrix
+//
+//	0       0       0       0       0       1       0       0       0
+//	1       1       1       1       0       0       0       0       0
+//	0       0       0       0       0       0       1       0       0
+//	0       1      -1       2       0       0       0       0       0
+//	0       0       0       0       0       0       0       1       0
+//	0       1       1       4       0       0       0       0       0
+//	0       0       0       0       0       0       0       0       1
+//	0       1      -1       8       1       0       0       0       0
+//
+//go:noescape
+func outputF8x3DoublingAVX2(dst *float32, src *float32, dstStep int, srcStep int, dstNext int, srcNext int, n int, bias *float32)
+
+// pastF8x3DoublingAVX2 is a pastFunc of the matrix
+//
+//	0       0       0       0       0       1       0       0       0
+//	1       1       1       1       0       0       0       0       0
+//	0       0       0       0       0       0       1       0       0
+//	0       1      -1       2       0       0       0       0       0
+//	0       0       0       0       0       0       0       1       0
+//	0       1       1       4       0       0       0       0       0
+//	0       0       0       0       0       0       0       0       1
+//	0       1      -1       8       1       0       0       0       0
+//
+//go:noescape
+func pastF8x3DoublingAVX2(dst *float32, src *float32, dstStep int, srcStep int, dstNext int, srcNext int, n int, bias *float32, moments *float32)

@@ -10641,6 +10641,64 @@ vector:
 	VZEROUPPER
 	RET
 
+// func gradF4x3HalvingAVX512(dst *float32, src *float32, dstStep int, srcStep int, dstNext int, srcNext int, n int)
+// Requires: AVX, AVX512F
+TEXT ·gradF4x3HalvingAVX512(SB), NOSPLIT, $0-56
+	MOVQ         dstStep+16(FP), AX
+	SHLQ         $0x02, AX
+	MOVQ         srcStep+24(FP), CX
+	SHLQ         $0x02, CX
+	LEAQ         (AX)(AX*2), DX
+	LEAQ         (CX)(CX*2), R8
+	MOVQ         dstNext+32(FP), R10
+	SHLQ         $0x02, R10
+	MOVQ         srcNext+40(FP), R11
+	SHLQ         $0x02, R11
+	MOVQ         dst+0(FP), BX
+	MOVQ         src+8(FP), R9
+	LEAQ         (BX)(AX*4), SI
+	LEAQ         (SI)(AX*4), DI
+	VBROADCASTSS c2<>+0(SB), Z0
+	VBROADCASTSS c4<>+0(SB), Z1
+	VBROADCASTSS c8<>+0(SB), Z2
+
+vector:
+	VMOVUPS     (R9), Z3
+	VMOVUPS     (R9)(CX*1), Z4
+	VMOVUPS     (R9)(CX*2), Z5
+	VMOVUPS     (R9)(R8*1), Z6
+	VMOVAPS     Z3, Z7
+	VMOVUPS     Z7, (BX)
+	VADDPS      Z3, Z5, Z7
+	VADDPS      Z4, Z6, Z8
+	VADDPS      Z8, Z7, Z9
+	VMOVUPS     Z9, (BX)(AX*1)
+	VSUBPS      Z8, Z7, Z7
+	VMOVUPS     Z7, (BX)(AX*2)
+	VMOVAPS     Z3, Z7
+	VFMADD231PS Z0, Z4, Z7
+	VFMADD231PS Z1, Z5, Z7
+	VFMADD231PS Z2, Z6, Z7
+	VMOVUPS     Z7, (BX)(DX*1)
+	VMOVAPS     Z6, Z7
+	VMOVUPS     Z7, (SI)
+	VMOVAPS     Z3, Z3
+	VMOVUPS     Z3, (SI)(AX*1)
+	VMOVAPS     Z4, Z3
+	VMOVUPS     Z3, (SI)(AX*2)
+	VMOVAPS     Z5, Z3
+	VMOVUPS     Z3, (SI)(DX*1)
+	VMOVAPS     Z6, Z3
+	VMOVUPS     Z3, (DI)
+	ADDQ        R10, BX
+	ADDQ        R10, SI
+	ADDQ        R10, DI
+	ADDQ        R11, R9
+	DECQ        n+48(FP)
+	JNZ         vector
+	VZEROUPPER
+	RET
+
 // func weightsF4x3HalvingAVX512(dst *float32, src *float32, dstStep int, srcStep int, dstNext int, srcNext int, n int)
 // Requires: AVX, AVX512F
 TEXT ·weightsF4x3HalvingAVX512(SB), NOSPLIT, $0-56
@@ -10684,6 +10742,53 @@ vector:
 	VMOVUPS      Z3, (SI)(AX*1)
 	ADDQ         R8, BX
 	ADDQ         R8, SI
+	ADDQ         R9, DI
+	DECQ         n+48(FP)
+	JNZ          vector
+	VZEROUPPER
+	RET
+
+// func weightGradF4x3HalvingAVX512(dst *float32, src *float32, dstStep int, srcStep int, dstNext int, srcNext int, n int)
+// Requires: AVX, AVX512F
+TEXT ·weightGradF4x3HalvingAVX512(SB), NOSPLIT, $0-56
+	MOVQ         dstStep+16(FP), AX
+	SHLQ         $0x02, AX
+	MOVQ         srcStep+24(FP), CX
+	SHLQ         $0x02, CX
+	LEAQ         (AX)(AX*2), DX
+	LEAQ         (CX)(CX*2), BX
+	MOVQ         dstNext+32(FP), R8
+	SHLQ         $0x02, R8
+	MOVQ         srcNext+40(FP), R9
+	SHLQ         $0x02, R9
+	MOVQ         dst+0(FP), DX
+	MOVQ         src+8(FP), SI
+	LEAQ         (SI)(CX*4), DI
+	VBROADCASTSS c1over2<>+0(SB), Z0
+	VBROADCASTSS c1over6<>+0(SB), Z1
+	VBROADCASTSS c1over3<>+0(SB), Z2
+
+vector:
+	VMOVUPS      (SI), Z3
+	VMOVUPS      (SI)(CX*1), Z4
+	VMOVUPS      (SI)(CX*2), Z5
+	VMOVUPS      (SI)(BX*1), Z6
+	VMOVUPS      (DI), Z7
+	VMOVUPS      (DI)(CX*1), Z8
+	VMULPS       Z0, Z3, Z3
+	VFNMADD231PS Z0, Z4, Z3
+	VFNMADD231PS Z1, Z5, Z3
+	VFMADD231PS  Z1, Z6, Z3
+	VMOVUPS      Z3, (DX)
+	VMOVAPS      Z8, Z3
+	VMOVUPS      Z3, (DX)(AX*1)
+	VMOVAPS      Z7, Z3
+	VFNMADD231PS Z0, Z4, Z3
+	VFMADD231PS  Z1, Z5, Z3
+	VFMADD231PS  Z2, Z6, Z3
+	VMOVUPS      Z3, (DX)(AX*2)
+	ADDQ         R8, DX
+	ADDQ         R9, SI
 	ADDQ         R9, DI
 	DECQ         n+48(FP)
 	JNZ          vector
@@ -10826,6 +10931,295 @@ vector:
 	ADDQ        R11, DI
 	ADDQ        R11, R8
 	ADDQ        R11, R9
+	DECQ        n+48(FP)
+	JNZ         vector
+	SFENCE
+	VZEROUPPER
+	RET
+
+// func dataF8x3DoublingAVX512(dst *float32, src *float32, dstStep int, srcStep int, dstNext int, srcNext int, n int)
+// Requires: AVX, AVX512F
+TEXT ·dataF8x3DoublingAVX512(SB), NOSPLIT, $0-56
+	MOVQ         dstStep+16(FP), AX
+	SHLQ         $0x02, AX
+	MOVQ         srcStep+24(FP), CX
+	SHLQ         $0x02, CX
+	LEAQ         (AX)(AX*2), DX
+	LEAQ         (CX)(CX*2), R8
+	MOVQ         dstNext+32(FP), R11
+	SHLQ         $0x02, R11
+	MOVQ         srcNext+40(FP), R12
+	SHLQ         $0x02, R12
+	MOVQ         dst+0(FP), BX
+	MOVQ         src+8(FP), R9
+	LEAQ         (BX)(AX*4), SI
+	LEAQ         (SI)(AX*4), DI
+	LEAQ         (R9)(CX*4), R10
+	VBROADCASTSS c2<>+0(SB), Z0
+	VBROADCASTSS c3<>+0(SB), Z1
+
+vector:
+	VMOVUPS      (R9), Z2
+	VMOVUPS      (R9)(CX*1), Z3
+	VMOVUPS      (R9)(CX*2), Z4
+	VMOVUPS      (R9)(R8*1), Z5
+	VMOVUPS      (R10), Z6
+	VSUBPS       Z3, Z5, Z7
+	VFMADD231PS  Z0, Z2, Z7
+	VFNMADD231PS Z0, Z4, Z7
+	VMOVUPS      Z7, (BX)
+	VSUBPS       Z4, Z5, Z7
+	VFNMADD231PS Z0, Z3, Z7
+	VMOVUPS      Z7, (BX)(AX*1)
+	VMOVAPS      Z5, Z7
+	VFMADD231PS  Z0, Z3, Z7
+	VFNMADD231PS Z1, Z4, Z7
+	VMOVUPS      Z7, (BX)(AX*2)
+	VSUBPS       Z3, Z5, Z7
+	VMOVUPS      Z7, (BX)(DX*1)
+	VSUBPS       Z4, Z6, Z6
+	VFMADD231PS  Z0, Z3, Z6
+	VFNMADD231PS Z0, Z5, Z6
+	VMOVUPS      Z6, (SI)
+	VMOVAPS      Z2, Z2
+	VMOVUPS      Z2, (SI)(AX*1)
+	VMOVAPS      Z3, Z2
+	VMOVUPS      Z2, (SI)(AX*2)
+	VMOVAPS      Z4, Z2
+	VMOVUPS      Z2, (SI)(DX*1)
+	VMOVAPS      Z5, Z2
+	VMOVUPS      Z2, (DI)
+	ADDQ         R11, BX
+	ADDQ         R11, SI
+	ADDQ         R11, DI
+	ADDQ         R12, R9
+	ADDQ         R12, R10
+	DECQ         n+48(FP)
+	JNZ          vector
+	VZEROUPPER
+	RET
+
+// func weightsF8x3DoublingAVX512(dst *float32, src *float32, dstStep int, srcStep int, dstNext int, srcNext int, n int)
+// Requires: AVX, AVX512F
+TEXT ·weightsF8x3DoublingAVX512(SB), NOSPLIT, $0-56
+	MOVQ         dstStep+16(FP), AX
+	SHLQ         $0x02, AX
+	MOVQ         srcStep+24(FP), CX
+	SHLQ         $0x02, CX
+	LEAQ         (AX)(AX*2), DX
+	LEAQ         (CX)(CX*2), BX
+	MOVQ         dstNext+32(FP), R8
+	SHLQ         $0x02, R8
+	MOVQ         srcNext+40(FP), R9
+	SHLQ         $0x02, R9
+	MOVQ         dst+0(FP), BX
+	MOVQ         src+8(FP), DI
+	LEAQ         (BX)(AX*4), SI
+	VBROADCASTSS c1over2<>+0(SB), Z0
+	VBROADCASTSS c1over6<>+0(SB), Z1
+	VBROADCASTSS c1over3<>+0(SB), Z2
+
+vector:
+	VMOVUPS      (DI), Z3
+	VMOVUPS      (DI)(CX*1), Z4
+	VMOVUPS      (DI)(CX*2), Z5
+	VMULPS       Z0, Z3, Z6
+	VMOVUPS      Z6, (BX)
+	VPXORD       Z7, Z7, Z7
+	VFNMADD231PS Z0, Z3, Z7
+	VFNMADD231PS Z0, Z5, Z7
+	VMOVUPS      Z7, (BX)(AX*1)
+	VPXORD       Z8, Z8, Z8
+	VFNMADD231PS Z1, Z3, Z8
+	VFMADD231PS  Z1, Z5, Z8
+	VMOVUPS      Z8, (BX)(AX*2)
+	VMULPS       Z1, Z3, Z3
+	VFMADD231PS  Z2, Z5, Z3
+	VMOVUPS      Z3, (BX)(DX*1)
+	VMOVAPS      Z5, Z3
+	VMOVUPS      Z3, (SI)
+	VMOVAPS      Z4, Z3
+	VMOVUPS      Z3, (SI)(AX*1)
+	ADDQ         R8, BX
+	ADDQ         R8, SI
+	ADDQ         R9, DI
+	DECQ         n+48(FP)
+	JNZ          vector
+	VZEROUPPER
+	RET
+
+// func outputF8x3DoublingAVX512(dst *float32, src *float32, dstStep int, srcStep int, dstNext int, srcNext int, n int, bias *float32)
+// Requires: AVX, AVX512F
+TEXT ·outputF8x3DoublingAVX512(SB), NOSPLIT, $0-64
+	MOVQ         dstStep+16(FP), AX
+	SHLQ         $0x02, AX
+	MOVQ         srcStep+24(FP), CX
+	SHLQ         $0x02, CX
+	LEAQ         (AX)(AX*2), DX
+	LEAQ         (CX)(CX*2), DI
+	MOVQ         dstNext+32(FP), R11
+	SHLQ         $0x02, R11
+	MOVQ         srcNext+40(FP), R12
+	SHLQ         $0x02, R12
+	MOVQ         dst+0(FP), BX
+	MOVQ         src+8(FP), R8
+	LEAQ         (BX)(AX*4), SI
+	LEAQ         (R8)(CX*4), R9
+	LEAQ         (R9)(CX*4), R10
+	VBROADCASTSS c2<>+0(SB), Z0
+	VBROADCASTSS c4<>+0(SB), Z1
+	VBROADCASTSS c8<>+0(SB), Z2
+	MOVQ         bias+56(FP), R13
+	VMOVUPS      (R13), Z3
+
+vector:
+	VMOVUPS     (R8), Z4
+	VMOVUPS     (R8)(CX*1), Z5
+	VMOVUPS     (R8)(CX*2), Z6
+	VMOVUPS     (R8)(DI*1), Z7
+	VMOVUPS     (R9), Z8
+	VMOVUPS     (R9)(CX*1), Z9
+	VMOVUPS     (R9)(CX*2), Z10
+	VMOVUPS     (R9)(DI*1), Z11
+	VMOVUPS     (R10), Z12
+	VMOVAPS     Z9, Z9
+	VADDPS      Z3, Z9, Z9
+	VMOVUPS     Z9, (BX)
+	VADDPS      Z6, Z7, Z9
+	VADDPS      Z5, Z9, Z9
+	VADDPS      Z4, Z9, Z9
+	VADDPS      Z3, Z9, Z9
+	VMOVUPS     Z9, (BX)(AX*1)
+	VMOVAPS     Z10, Z4
+	VADDPS      Z3, Z4, Z4
+	VMOVUPS     Z4, (BX)(AX*2)
+	VSUBPS      Z6, Z5, Z4
+	VFMADD231PS Z0, Z7, Z4
+	VADDPS      Z3, Z4, Z4
+	VMOVUPS     Z4, (BX)(DX*1)
+	VMOVAPS     Z11, Z4
+	VADDPS      Z3, Z4, Z4
+	VMOVUPS     Z4, (SI)
+	VADDPS      Z5, Z6, Z4
+	VFMADD231PS Z1, Z7, Z4
+	VADDPS      Z3, Z4, Z4
+	VMOVUPS     Z4, (SI)(AX*1)
+	VMOVAPS     Z12, Z4
+	VADDPS      Z3, Z4, Z4
+	VMOVUPS     Z4, (SI)(AX*2)
+	VADDPS      Z5, Z8, Z4
+	VSUBPS      Z6, Z4, Z4
+	VFMADD231PS Z2, Z7, Z4
+	VADDPS      Z3, Z4, Z4
+	VMOVUPS     Z4, (SI)(DX*1)
+	ADDQ        R11, BX
+	ADDQ        R11, SI
+	ADDQ        R12, R8
+	ADDQ        R12, R9
+	ADDQ        R12, R10
+	DECQ        n+48(FP)
+	JNZ         vector
+	VZEROUPPER
+	RET
+
+// func pastF8x3DoublingAVX512(dst *float32, src *float32, dstStep int, srcStep int, dstNext int, srcNext int, n int, bias *float32, moments *float32)
+// Requires: AVX, AVX512F, MMX+
+TEXT ·pastF8x3DoublingAVX512(SB), NOSPLIT, $0-72
+	MOVQ         dstStep+16(FP), AX
+	SHLQ         $0x02, AX
+	MOVQ         srcStep+24(FP), CX
+	SHLQ         $0x02, CX
+	LEAQ         (AX)(AX*2), DX
+	LEAQ         (CX)(CX*2), DI
+	MOVQ         dstNext+32(FP), R11
+	SHLQ         $0x02, R11
+	MOVQ         srcNext+40(FP), R12
+	SHLQ         $0x02, R12
+	MOVQ         dst+0(FP), BX
+	MOVQ         src+8(FP), R8
+	LEAQ         (BX)(AX*4), SI
+	LEAQ         (R8)(CX*4), R9
+	LEAQ         (R9)(CX*4), R10
+	VBROADCASTSS c2<>+0(SB), Z0
+	VBROADCASTSS c4<>+0(SB), Z1
+	VBROADCASTSS c8<>+0(SB), Z2
+	MOVQ         bias+56(FP), R13
+	VMOVUPS      (R13), Z3
+	MOVQ         moments+64(FP), R13
+
+vector:
+	VMOVUPS     (R8), Z4
+	VMOVUPS     (R8)(CX*1), Z5
+	VMOVUPS     (R8)(CX*2), Z6
+	VMOVUPS     (R8)(DI*1), Z7
+	VMOVUPS     (R9), Z8
+	VMOVUPS     (R9)(CX*1), Z9
+	VMOVUPS     (R9)(CX*2), Z10
+	VMOVUPS     (R9)(DI*1), Z11
+	VMOVUPS     (R10), Z12
+	VMOVAPS     Z9, Z9
+	VADDPS      Z3, Z9, Z9
+	VMOVNTPS    Z9, (BX)
+	VMOVUPS     (R13), Z13
+	VSUBPS      Z13, Z9, Z9
+	VMULPS      Z9, Z9, Z14
+	VADDPS      Z6, Z7, Z15
+	VADDPS      Z5, Z15, Z15
+	VADDPS      Z4, Z15, Z15
+	VADDPS      Z3, Z15, Z15
+	VMOVNTPS    Z15, (BX)(AX*1)
+	VSUBPS      Z13, Z15, Z15
+	VADDPS      Z15, Z9, Z9
+	VFMADD231PS Z15, Z15, Z14
+	VMOVAPS     Z10, Z4
+	VADDPS      Z3, Z4, Z4
+	VMOVNTPS    Z4, (BX)(AX*2)
+	VSUBPS      Z13, Z4, Z4
+	VADDPS      Z4, Z9, Z9
+	VFMADD231PS Z4, Z4, Z14
+	VSUBPS      Z6, Z5, Z4
+	VFMADD231PS Z0, Z7, Z4
+	VADDPS      Z3, Z4, Z4
+	VMOVNTPS    Z4, (BX)(DX*1)
+	VSUBPS      Z13, Z4, Z4
+	VADDPS      Z4, Z9, Z9
+	VFMADD231PS Z4, Z4, Z14
+	VMOVAPS     Z11, Z4
+	VADDPS      Z3, Z4, Z4
+	VMOVNTPS    Z4, (SI)
+	VSUBPS      Z13, Z4, Z4
+	VADDPS      Z4, Z9, Z9
+	VFMADD231PS Z4, Z4, Z14
+	VADDPS      Z5, Z6, Z4
+	VFMADD231PS Z1, Z7, Z4
+	VADDPS      Z3, Z4, Z4
+	VMOVNTPS    Z4, (SI)(AX*1)
+	VSUBPS      Z13, Z4, Z4
+	VADDPS      Z4, Z9, Z9
+	VFMADD231PS Z4, Z4, Z14
+	VMOVAPS     Z12, Z4
+	VADDPS      Z3, Z4, Z4
+	VMOVNTPS    Z4, (SI)(AX*2)
+	VSUBPS      Z13, Z4, Z4
+	VADDPS      Z4, Z9, Z9
+	VFMADD231PS Z4, Z4, Z14
+	VADDPS      Z5, Z8, Z4
+	VSUBPS      Z6, Z4, Z4
+	VFMADD231PS Z2, Z7, Z4
+	VADDPS      Z3, Z4, Z4
+	VMOVNTPS    Z4, (SI)(DX*1)
+	VSUBPS      Z13, Z4, Z4
+	VADDPS      Z4, Z9, Z9
+	VFMADD231PS Z4, Z4, Z14
+	VADDPS      64(R13), Z9, Z9
+	VMOVUPS     Z9, 64(R13)
+	VADDPS      128(R13), Z14, Z14
+	VMOVUPS     Z14, 128(R13)
+	ADDQ        R11, BX
+	ADDQ        R11, SI
+	ADDQ        R12, R8
+	ADDQ        R12, R9
+	ADDQ        R12, R10
 	DECQ        n+48(FP)
 	JNZ         vector
 	SFENCE
@@ -16377,6 +16771,88 @@ vector:
 	VZEROUPPER
 	RET
 
+// func gradF4x3HalvingAVX2(dst *float32, src *float32, dstStep int, srcStep int, dstNext int, srcNext int, n int)
+// Requires: AVX, FMA3
+TEXT ·gradF4x3HalvingAVX2(SB), NOSPLIT, $0-56
+	MOVQ dstStep+16(FP), AX
+	SHLQ $0x02, AX
+	MOVQ srcStep+24(FP), CX
+	SHLQ $0x02, CX
+	LEAQ (AX)(AX*2), DX
+	LEAQ (CX)(CX*2), R8
+	MOVQ dstNext+32(FP), R10
+	SHLQ $0x02, R10
+	MOVQ srcNext+40(FP), R11
+	SHLQ $0x02, R11
+	MOVQ dst+0(FP), BX
+	MOVQ src+8(FP), R9
+	LEAQ (BX)(AX*4), SI
+	LEAQ (SI)(AX*4), DI
+
+vector:
+	VMOVUPS     (R9), Y0
+	VMOVUPS     (R9)(CX*1), Y1
+	VMOVUPS     (R9)(CX*2), Y2
+	VMOVUPS     (R9)(R8*1), Y3
+	VMOVAPS     Y0, Y4
+	VMOVUPS     Y4, (BX)
+	VADDPS      Y0, Y2, Y4
+	VADDPS      Y1, Y3, Y5
+	VADDPS      Y5, Y4, Y6
+	VMOVUPS     Y6, (BX)(AX*1)
+	VSUBPS      Y5, Y4, Y4
+	VMOVUPS     Y4, (BX)(AX*2)
+	VMOVAPS     Y0, Y4
+	VFMADD231PS c2<>+0(SB), Y1, Y4
+	VFMADD231PS c4<>+0(SB), Y2, Y4
+	VFMADD231PS c8<>+0(SB), Y3, Y4
+	VMOVUPS     Y4, (BX)(DX*1)
+	VMOVAPS     Y3, Y4
+	VMOVUPS     Y4, (SI)
+	VMOVAPS     Y0, Y0
+	VMOVUPS     Y0, (SI)(AX*1)
+	VMOVAPS     Y1, Y0
+	VMOVUPS     Y0, (SI)(AX*2)
+	VMOVAPS     Y2, Y0
+	VMOVUPS     Y0, (SI)(DX*1)
+	VMOVAPS     Y3, Y0
+	VMOVUPS     Y0, (DI)
+	VMOVUPS     32(R9), Y0
+	VMOVUPS     32(R9)(CX*1), Y1
+	VMOVUPS     32(R9)(CX*2), Y2
+	VMOVUPS     32(R9)(R8*1), Y3
+	VMOVAPS     Y0, Y4
+	VMOVUPS     Y4, 32(BX)
+	VADDPS      Y0, Y2, Y4
+	VADDPS      Y1, Y3, Y5
+	VADDPS      Y5, Y4, Y6
+	VMOVUPS     Y6, 32(BX)(AX*1)
+	VSUBPS      Y5, Y4, Y4
+	VMOVUPS     Y4, 32(BX)(AX*2)
+	VMOVAPS     Y0, Y4
+	VFMADD231PS c2<>+0(SB), Y1, Y4
+	VFMADD231PS c4<>+0(SB), Y2, Y4
+	VFMADD231PS c8<>+0(SB), Y3, Y4
+	VMOVUPS     Y4, 32(BX)(DX*1)
+	VMOVAPS     Y3, Y4
+	VMOVUPS     Y4, 32(SI)
+	VMOVAPS     Y0, Y0
+	VMOVUPS     Y0, 32(SI)(AX*1)
+	VMOVAPS     Y1, Y0
+	VMOVUPS     Y0, 32(SI)(AX*2)
+	VMOVAPS     Y2, Y0
+	VMOVUPS     Y0, 32(SI)(DX*1)
+	VMOVAPS     Y3, Y0
+	VMOVUPS     Y0, 32(DI)
+	ADDQ        R10, BX
+	ADDQ        R10, SI
+	ADDQ        R10, DI
+	ADDQ        R11, R9
+	DECQ        n+48(FP)
+	JNZ         vector
+	VZEROUPPER
+	RET
+
 // func weightsF4x3HalvingAVX2(dst *float32, src *float32, dstStep int, srcStep int, dstNext int, srcNext int, n int)
 // Requires: AVX, FMA3
 TEXT ·weightsF4x3HalvingAVX2(SB), NOSPLIT, $0-56
@@ -16437,6 +16913,68 @@ vector:
 	VMOVUPS      Y0, 32(SI)(AX*1)
 	ADDQ         R8, BX
 	ADDQ         R8, SI
+	ADDQ         R9, DI
+	DECQ         n+48(FP)
+	JNZ          vector
+	VZEROUPPER
+	RET
+
+// func weightGradF4x3HalvingAVX2(dst *float32, src *float32, dstStep int, srcStep int, dstNext int, srcNext int, n int)
+// Requires: AVX, FMA3
+TEXT ·weightGradF4x3HalvingAVX2(SB), NOSPLIT, $0-56
+	MOVQ dstStep+16(FP), AX
+	SHLQ $0x02, AX
+	MOVQ srcStep+24(FP), CX
+	SHLQ $0x02, CX
+	LEAQ (AX)(AX*2), DX
+	LEAQ (CX)(CX*2), BX
+	MOVQ dstNext+32(FP), R8
+	SHLQ $0x02, R8
+	MOVQ srcNext+40(FP), R9
+	SHLQ $0x02, R9
+	MOVQ dst+0(FP), DX
+	MOVQ src+8(FP), SI
+	LEAQ (SI)(CX*4), DI
+
+vector:
+	VMOVUPS      (SI), Y0
+	VMOVUPS      (SI)(CX*1), Y1
+	VMOVUPS      (SI)(CX*2), Y2
+	VMOVUPS      (SI)(BX*1), Y3
+	VMOVUPS      (DI), Y4
+	VMOVUPS      (DI)(CX*1), Y5
+	VMULPS       c1over2<>+0(SB), Y0, Y0
+	VFNMADD231PS c1over2<>+0(SB), Y1, Y0
+	VFNMADD231PS c1over6<>+0(SB), Y2, Y0
+	VFMADD231PS  c1over6<>+0(SB), Y3, Y0
+	VMOVUPS      Y0, (DX)
+	VMOVAPS      Y5, Y0
+	VMOVUPS      Y0, (DX)(AX*1)
+	VMOVAPS      Y4, Y0
+	VFNMADD231PS c1over2<>+0(SB), Y1, Y0
+	VFMADD231PS  c1over6<>+0(SB), Y2, Y0
+	VFMADD231PS  c1over3<>+0(SB), Y3, Y0
+	VMOVUPS      Y0, (DX)(AX*2)
+	VMOVUPS      32(SI), Y0
+	VMOVUPS      32(SI)(CX*1), Y1
+	VMOVUPS      32(SI)(CX*2), Y2
+	VMOVUPS      32(SI)(BX*1), Y3
+	VMOVUPS      32(DI), Y4
+	VMOVUPS      32(DI)(CX*1), Y5
+	VMULPS       c1over2<>+0(SB), Y0, Y0
+	VFNMADD231PS c1over2<>+0(SB), Y1, Y0
+	VFNMADD231PS c1over6<>+0(SB), Y2, Y0
+	VFMADD231PS  c1over6<>+0(SB), Y3, Y0
+	VMOVUPS      Y0, 32(DX)
+	VMOVAPS      Y5, Y0
+	VMOVUPS      Y0, 32(DX)(AX*1)
+	VMOVAPS      Y4, Y0
+	VFNMADD231PS c1over2<>+0(SB), Y1, Y0
+	VFMADD231PS  c1over6<>+0(SB), Y2, Y0
+	VFMADD231PS  c1over3<>+0(SB), Y3, Y0
+	VMOVUPS      Y0, 32(DX)(AX*2)
+	ADDQ         R8, DX
+	ADDQ         R9, SI
 	ADDQ         R9, DI
 	DECQ         n+48(FP)
 	JNZ          vector
@@ -16649,6 +17187,442 @@ vector:
 	ADDQ        R11, DI
 	ADDQ        R11, R8
 	ADDQ        R11, R9
+	DECQ        n+48(FP)
+	JNZ         vector
+	SFENCE
+	VZEROUPPER
+	RET
+
+// func dataF8x3DoublingAVX2(dst *float32, src *float32, dstStep int, srcStep int, dstNext int, srcNext int, n int)
+// Requires: AVX, FMA3
+TEXT ·dataF8x3DoublingAVX2(SB), NOSPLIT, $0-56
+	MOVQ dstStep+16(FP), AX
+	SHLQ $0x02, AX
+	MOVQ srcStep+24(FP), CX
+	SHLQ $0x02, CX
+	LEAQ (AX)(AX*2), DX
+	LEAQ (CX)(CX*2), R8
+	MOVQ dstNext+32(FP), R11
+	SHLQ $0x02, R11
+	MOVQ srcNext+40(FP), R12
+	SHLQ $0x02, R12
+	MOVQ dst+0(FP), BX
+	MOVQ src+8(FP), R9
+	LEAQ (BX)(AX*4), SI
+	LEAQ (SI)(AX*4), DI
+	LEAQ (R9)(CX*4), R10
+
+vector:
+	VMOVUPS      (R9), Y0
+	VMOVUPS      (R9)(CX*1), Y1
+	VMOVUPS      (R9)(CX*2), Y2
+	VMOVUPS      (R9)(R8*1), Y3
+	VMOVUPS      (R10), Y4
+	VSUBPS       Y1, Y3, Y5
+	VFMADD231PS  c2<>+0(SB), Y0, Y5
+	VFNMADD231PS c2<>+0(SB), Y2, Y5
+	VMOVUPS      Y5, (BX)
+	VSUBPS       Y2, Y3, Y5
+	VFNMADD231PS c2<>+0(SB), Y1, Y5
+	VMOVUPS      Y5, (BX)(AX*1)
+	VMOVAPS      Y3, Y5
+	VFMADD231PS  c2<>+0(SB), Y1, Y5
+	VFNMADD231PS c3<>+0(SB), Y2, Y5
+	VMOVUPS      Y5, (BX)(AX*2)
+	VSUBPS       Y1, Y3, Y5
+	VMOVUPS      Y5, (BX)(DX*1)
+	VSUBPS       Y2, Y4, Y4
+	VFMADD231PS  c2<>+0(SB), Y1, Y4
+	VFNMADD231PS c2<>+0(SB), Y3, Y4
+	VMOVUPS      Y4, (SI)
+	VMOVAPS      Y0, Y0
+	VMOVUPS      Y0, (SI)(AX*1)
+	VMOVAPS      Y1, Y0
+	VMOVUPS      Y0, (SI)(AX*2)
+	VMOVAPS      Y2, Y0
+	VMOVUPS      Y0, (SI)(DX*1)
+	VMOVAPS      Y3, Y0
+	VMOVUPS      Y0, (DI)
+	VMOVUPS      32(R9), Y0
+	VMOVUPS      32(R9)(CX*1), Y1
+	VMOVUPS      32(R9)(CX*2), Y2
+	VMOVUPS      32(R9)(R8*1), Y3
+	VMOVUPS      32(R10), Y4
+	VSUBPS       Y1, Y3, Y5
+	VFMADD231PS  c2<>+0(SB), Y0, Y5
+	VFNMADD231PS c2<>+0(SB), Y2, Y5
+	VMOVUPS      Y5, 32(BX)
+	VSUBPS       Y2, Y3, Y5
+	VFNMADD231PS c2<>+0(SB), Y1, Y5
+	VMOVUPS      Y5, 32(BX)(AX*1)
+	VMOVAPS      Y3, Y5
+	VFMADD231PS  c2<>+0(SB), Y1, Y5
+	VFNMADD231PS c3<>+0(SB), Y2, Y5
+	VMOVUPS      Y5, 32(BX)(AX*2)
+	VSUBPS       Y1, Y3, Y5
+	VMOVUPS      Y5, 32(BX)(DX*1)
+	VSUBPS       Y2, Y4, Y4
+	VFMADD231PS  c2<>+0(SB), Y1, Y4
+	VFNMADD231PS c2<>+0(SB), Y3, Y4
+	VMOVUPS      Y4, 32(SI)
+	VMOVAPS      Y0, Y0
+	VMOVUPS      Y0, 32(SI)(AX*1)
+	VMOVAPS      Y1, Y0
+	VMOVUPS      Y0, 32(SI)(AX*2)
+	VMOVAPS      Y2, Y0
+	VMOVUPS      Y0, 32(SI)(DX*1)
+	VMOVAPS      Y3, Y0
+	VMOVUPS      Y0, 32(DI)
+	ADDQ         R11, BX
+	ADDQ         R11, SI
+	ADDQ         R11, DI
+	ADDQ         R12, R9
+	ADDQ         R12, R10
+	DECQ         n+48(FP)
+	JNZ          vector
+	VZEROUPPER
+	RET
+
+// func weightsF8x3DoublingAVX2(dst *float32, src *float32, dstStep int, srcStep int, dstNext int, srcNext int, n int)
+// Requires: AVX, FMA3
+TEXT ·weightsF8x3DoublingAVX2(SB), NOSPLIT, $0-56
+	MOVQ dstStep+16(FP), AX
+	SHLQ $0x02, AX
+	MOVQ srcStep+24(FP), CX
+	SHLQ $0x02, CX
+	LEAQ (AX)(AX*2), DX
+	LEAQ (CX)(CX*2), BX
+	MOVQ dstNext+32(FP), R8
+	SHLQ $0x02, R8
+	MOVQ srcNext+40(FP), R9
+	SHLQ $0x02, R9
+	MOVQ dst+0(FP), BX
+	MOVQ src+8(FP), DI
+	LEAQ (BX)(AX*4), SI
+
+vector:
+	VMOVUPS      (DI), Y0
+	VMOVUPS      (DI)(CX*1), Y1
+	VMOVUPS      (DI)(CX*2), Y2
+	VMULPS       c1over2<>+0(SB), Y0, Y3
+	VMOVUPS      Y3, (BX)
+	VXORPS       Y3, Y3, Y3
+	VFNMADD231PS c1over2<>+0(SB), Y0, Y3
+	VFNMADD231PS c1over2<>+0(SB), Y2, Y3
+	VMOVUPS      Y3, (BX)(AX*1)
+	VXORPS       Y3, Y3, Y3
+	VFNMADD231PS c1over6<>+0(SB), Y0, Y3
+	VFMADD231PS  c1over6<>+0(SB), Y2, Y3
+	VMOVUPS      Y3, (BX)(AX*2)
+	VMULPS       c1over6<>+0(SB), Y0, Y0
+	VFMADD231PS  c1over3<>+0(SB), Y2, Y0
+	VMOVUPS      Y0, (BX)(DX*1)
+	VMOVAPS      Y2, Y0
+	VMOVUPS      Y0, (SI)
+	VMOVAPS      Y1, Y0
+	VMOVUPS      Y0, (SI)(AX*1)
+	VMOVUPS      32(DI), Y0
+	VMOVUPS      32(DI)(CX*1), Y1
+	VMOVUPS      32(DI)(CX*2), Y2
+	VMULPS       c1over2<>+0(SB), Y0, Y3
+	VMOVUPS      Y3, 32(BX)
+	VXORPS       Y3, Y3, Y3
+	VFNMADD231PS c1over2<>+0(SB), Y0, Y3
+	VFNMADD231PS c1over2<>+0(SB), Y2, Y3
+	VMOVUPS      Y3, 32(BX)(AX*1)
+	VXORPS       Y3, Y3, Y3
+	VFNMADD231PS c1over6<>+0(SB), Y0, Y3
+	VFMADD231PS  c1over6<>+0(SB), Y2, Y3
+	VMOVUPS      Y3, 32(BX)(AX*2)
+	VMULPS       c1over6<>+0(SB), Y0, Y0
+	VFMADD231PS  c1over3<>+0(SB), Y2, Y0
+	VMOVUPS      Y0, 32(BX)(DX*1)
+	VMOVAPS      Y2, Y0
+	VMOVUPS      Y0, 32(SI)
+	VMOVAPS      Y1, Y0
+	VMOVUPS      Y0, 32(SI)(AX*1)
+	ADDQ         R8, BX
+	ADDQ         R8, SI
+	ADDQ         R9, DI
+	DECQ         n+48(FP)
+	JNZ          vector
+	VZEROUPPER
+	RET
+
+// func outputF8x3DoublingAVX2(dst *float32, src *float32, dstStep int, srcStep int, dstNext int, srcNext int, n int, bias *float32)
+// Requires: AVX, FMA3
+TEXT ·outputF8x3DoublingAVX2(SB), NOSPLIT, $0-64
+	MOVQ    dstStep+16(FP), AX
+	SHLQ    $0x02, AX
+	MOVQ    srcStep+24(FP), CX
+	SHLQ    $0x02, CX
+	LEAQ    (AX)(AX*2), DX
+	LEAQ    (CX)(CX*2), DI
+	MOVQ    dstNext+32(FP), R11
+	SHLQ    $0x02, R11
+	MOVQ    srcNext+40(FP), R12
+	SHLQ    $0x02, R12
+	MOVQ    dst+0(FP), BX
+	MOVQ    src+8(FP), R8
+	LEAQ    (BX)(AX*4), SI
+	LEAQ    (R8)(CX*4), R9
+	LEAQ    (R9)(CX*4), R10
+	MOVQ    bias+56(FP), R13
+	VMOVUPS (R13), Y0
+	VMOVUPS 32(R13), Y1
+
+vector:
+	VMOVUPS     (R8), Y2
+	VMOVUPS     (R8)(CX*1), Y3
+	VMOVUPS     (R8)(CX*2), Y4
+	VMOVUPS     (R8)(DI*1), Y5
+	VMOVUPS     (R9), Y6
+	VMOVUPS     (R9)(CX*1), Y7
+	VMOVUPS     (R9)(CX*2), Y8
+	VMOVUPS     (R9)(DI*1), Y9
+	VMOVUPS     (R10), Y10
+	VMOVAPS     Y7, Y7
+	VADDPS      Y0, Y7, Y7
+	VMOVUPS     Y7, (BX)
+	VADDPS      Y4, Y5, Y7
+	VADDPS      Y3, Y7, Y7
+	VADDPS      Y2, Y7, Y7
+	VADDPS      Y0, Y7, Y7
+	VMOVUPS     Y7, (BX)(AX*1)
+	VMOVAPS     Y8, Y2
+	VADDPS      Y0, Y2, Y2
+	VMOVUPS     Y2, (BX)(AX*2)
+	VSUBPS      Y4, Y3, Y2
+	VFMADD231PS c2<>+0(SB), Y5, Y2
+	VADDPS      Y0, Y2, Y2
+	VMOVUPS     Y2, (BX)(DX*1)
+	VMOVAPS     Y9, Y2
+	VADDPS      Y0, Y2, Y2
+	VMOVUPS     Y2, (SI)
+	VADDPS      Y3, Y4, Y2
+	VFMADD231PS c4<>+0(SB), Y5, Y2
+	VADDPS      Y0, Y2, Y2
+	VMOVUPS     Y2, (SI)(AX*1)
+	VMOVAPS     Y10, Y2
+	VADDPS      Y0, Y2, Y2
+	VMOVUPS     Y2, (SI)(AX*2)
+	VADDPS      Y3, Y6, Y2
+	VSUBPS      Y4, Y2, Y2
+	VFMADD231PS c8<>+0(SB), Y5, Y2
+	VADDPS      Y0, Y2, Y2
+	VMOVUPS     Y2, (SI)(DX*1)
+	VMOVUPS     32(R8), Y2
+	VMOVUPS     32(R8)(CX*1), Y3
+	VMOVUPS     32(R8)(CX*2), Y4
+	VMOVUPS     32(R8)(DI*1), Y5
+	VMOVUPS     32(R9), Y6
+	VMOVUPS     32(R9)(CX*1), Y7
+	VMOVUPS     32(R9)(CX*2), Y8
+	VMOVUPS     32(R9)(DI*1), Y9
+	VMOVUPS     32(R10), Y10
+	VMOVAPS     Y7, Y7
+	VADDPS      Y1, Y7, Y7
+	VMOVUPS     Y7, 32(BX)
+	VADDPS      Y4, Y5, Y7
+	VADDPS      Y3, Y7, Y7
+	VADDPS      Y2, Y7, Y7
+	VADDPS      Y1, Y7, Y7
+	VMOVUPS     Y7, 32(BX)(AX*1)
+	VMOVAPS     Y8, Y2
+	VADDPS      Y1, Y2, Y2
+	VMOVUPS     Y2, 32(BX)(AX*2)
+	VSUBPS      Y4, Y3, Y2
+	VFMADD231PS c2<>+0(SB), Y5, Y2
+	VADDPS      Y1, Y2, Y2
+	VMOVUPS     Y2, 32(BX)(DX*1)
+	VMOVAPS     Y9, Y2
+	VADDPS      Y1, Y2, Y2
+	VMOVUPS     Y2, 32(SI)
+	VADDPS      Y3, Y4, Y2
+	VFMADD231PS c4<>+0(SB), Y5, Y2
+	VADDPS      Y1, Y2, Y2
+	VMOVUPS     Y2, 32(SI)(AX*1)
+	VMOVAPS     Y10, Y2
+	VADDPS      Y1, Y2, Y2
+	VMOVUPS     Y2, 32(SI)(AX*2)
+	VADDPS      Y3, Y6, Y2
+	VSUBPS      Y4, Y2, Y2
+	VFMADD231PS c8<>+0(SB), Y5, Y2
+	VADDPS      Y1, Y2, Y2
+	VMOVUPS     Y2, 32(SI)(DX*1)
+	ADDQ        R11, BX
+	ADDQ        R11, SI
+	ADDQ        R12, R8
+	ADDQ        R12, R9
+	ADDQ        R12, R10
+	DECQ        n+48(FP)
+	JNZ         vector
+	VZEROUPPER
+	RET
+
+// func pastF8x3DoublingAVX2(dst *float32, src *float32, dstStep int, srcStep int, dstNext int, srcNext int, n int, bias *float32, moments *float32)
+// Requires: AVX, FMA3, MMX+
+TEXT ·pastF8x3DoublingAVX2(SB), NOSPLIT, $0-72
+	MOVQ    dstStep+16(FP), AX
+	SHLQ    $0x02, AX
+	MOVQ    srcStep+24(FP), CX
+	SHLQ    $0x02, CX
+	LEAQ    (AX)(AX*2), DX
+	LEAQ    (CX)(CX*2), DI
+	MOVQ    dstNext+32(FP), R11
+	SHLQ    $0x02, R11
+	MOVQ    srcNext+40(FP), R12
+	SHLQ    $0x02, R12
+	MOVQ    dst+0(FP), BX
+	MOVQ    src+8(FP), R8
+	LEAQ    (BX)(AX*4), SI
+	LEAQ    (R8)(CX*4), R9
+	LEAQ    (R9)(CX*4), R10
+	MOVQ    bias+56(FP), R13
+	VMOVUPS (R13), Y0
+	VMOVUPS 32(R13), Y1
+	MOVQ    moments+64(FP), R13
+
+vector:
+	VMOVUPS     (R8), Y2
+	VMOVUPS     (R8)(CX*1), Y3
+	VMOVUPS     (R8)(CX*2), Y4
+	VMOVUPS     (R8)(DI*1), Y5
+	VMOVUPS     (R9), Y6
+	VMOVUPS     (R9)(CX*1), Y7
+	VMOVUPS     (R9)(CX*2), Y8
+	VMOVUPS     (R9)(DI*1), Y9
+	VMOVUPS     (R10), Y10
+	VMOVAPS     Y7, Y7
+	VADDPS      Y0, Y7, Y7
+	VMOVNTPS    Y7, (BX)
+	VMOVUPS     (R13), Y11
+	VSUBPS      Y11, Y7, Y7
+	VMULPS      Y7, Y7, Y12
+	VADDPS      Y4, Y5, Y13
+	VADDPS      Y3, Y13, Y13
+	VADDPS      Y2, Y13, Y13
+	VADDPS      Y0, Y13, Y13
+	VMOVNTPS    Y13, (BX)(AX*1)
+	VSUBPS      Y11, Y13, Y13
+	VADDPS      Y13, Y7, Y7
+	VFMADD231PS Y13, Y13, Y12
+	VMOVAPS     Y8, Y2
+	VADDPS      Y0, Y2, Y2
+	VMOVNTPS    Y2, (BX)(AX*2)
+	VSUBPS      Y11, Y2, Y2
+	VADDPS      Y2, Y7, Y7
+	VFMADD231PS Y2, Y2, Y12
+	VSUBPS      Y4, Y3, Y2
+	VFMADD231PS c2<>+0(SB), Y5, Y2
+	VADDPS      Y0, Y2, Y2
+	VMOVNTPS    Y2, (BX)(DX*1)
+	VSUBPS      Y11, Y2, Y2
+	VADDPS      Y2, Y7, Y7
+	VFMADD231PS Y2, Y2, Y12
+	VMOVAPS     Y9, Y2
+	VADDPS      Y0, Y2, Y2
+	VMOVNTPS    Y2, (SI)
+	VSUBPS      Y11, Y2, Y2
+	VADDPS      Y2, Y7, Y7
+	VFMADD231PS Y2, Y2, Y12
+	VADDPS      Y3, Y4, Y2
+	VFMADD231PS c4<>+0(SB), Y5, Y2
+	VADDPS      Y0, Y2, Y2
+	VMOVNTPS    Y2, (SI)(AX*1)
+	VSUBPS      Y11, Y2, Y2
+	VADDPS      Y2, Y7, Y7
+	VFMADD231PS Y2, Y2, Y12
+	VMOVAPS     Y10, Y2
+	VADDPS      Y0, Y2, Y2
+	VMOVNTPS    Y2, (SI)(AX*2)
+	VSUBPS      Y11, Y2, Y2
+	VADDPS      Y2, Y7, Y7
+	VFMADD231PS Y2, Y2, Y12
+	VADDPS      Y3, Y6, Y2
+	VSUBPS      Y4, Y2, Y2
+	VFMADD231PS c8<>+0(SB), Y5, Y2
+	VADDPS      Y0, Y2, Y2
+	VMOVNTPS    Y2, (SI)(DX*1)
+	VSUBPS      Y11, Y2, Y2
+	VADDPS      Y2, Y7, Y7
+	VFMADD231PS Y2, Y2, Y12
+	VADDPS      64(R13), Y7, Y7
+	VMOVUPS     Y7, 64(R13)
+	VADDPS      128(R13), Y12, Y12
+	VMOVUPS     Y12, 128(R13)
+	VMOVUPS     32(R8), Y2
+	VMOVUPS     32(R8)(CX*1), Y3
+	VMOVUPS     32(R8)(CX*2), Y4
+	VMOVUPS     32(R8)(DI*1), Y5
+	VMOVUPS     32(R9), Y6
+	VMOVUPS     32(R9)(CX*1), Y7
+	VMOVUPS     32(R9)(CX*2), Y8
+	VMOVUPS     32(R9)(DI*1), Y9
+	VMOVUPS     32(R10), Y10
+	VMOVAPS     Y7, Y7
+	VADDPS      Y1, Y7, Y7
+	VMOVNTPS    Y7, 32(BX)
+	VMOVUPS     32(R13), Y11
+	VSUBPS      Y11, Y7, Y7
+	VMULPS      Y7, Y7, Y12
+	VADDPS      Y4, Y5, Y13
+	VADDPS      Y3, Y13, Y13
+	VADDPS      Y2, Y13, Y13
+	VADDPS      Y1, Y13, Y13
+	VMOVNTPS    Y13, 32(BX)(AX*1)
+	VSUBPS      Y11, Y13, Y13
+	VADDPS      Y13, Y7, Y7
+	VFMADD231PS Y13, Y13, Y12
+	VMOVAPS     Y8, Y2
+	VADDPS      Y1, Y2, Y2
+	VMOVNTPS    Y2, 32(BX)(AX*2)
+	VSUBPS      Y11, Y2, Y2
+	VADDPS      Y2, Y7, Y7
+	VFMADD231PS Y2, Y2, Y12
+	VSUBPS      Y4, Y3, Y2
+	VFMADD231PS c2<>+0(SB), Y5, Y2
+	VADDPS      Y1, Y2, Y2
+	VMOVNTPS    Y2, 32(BX)(DX*1)
+	VSUBPS      Y11, Y2, Y2
+	VADDPS      Y2, Y7, Y7
+	VFMADD231PS Y2, Y2, Y12
+	VMOVAPS     Y9, Y2
+	VADDPS      Y1, Y2, Y2
+	VMOVNTPS    Y2, 32(SI)
+	VSUBPS      Y11, Y2, Y2
+	VADDPS      Y2, Y7, Y7
+	VFMADD231PS Y2, Y2, Y12
+	VADDPS      Y3, Y4, Y2
+	VFMADD231PS c4<>+0(SB), Y5, Y2
+	VADDPS      Y1, Y2, Y2
+	VMOVNTPS    Y2, 32(SI)(AX*1)
+	VSUBPS      Y11, Y2, Y2
+	VADDPS      Y2, Y7, Y7
+	VFMADD231PS Y2, Y2, Y12
+	VMOVAPS     Y10, Y2
+	VADDPS      Y1, Y2, Y2
+	VMOVNTPS    Y2, 32(SI)(AX*2)
+	VSUBPS      Y11, Y2, Y2
+	VADDPS      Y2, Y7, Y7
+	VFMADD231PS Y2, Y2, Y12
+	VADDPS      Y3, Y6, Y2
+	VSUBPS      Y4, Y2, Y2
+	VFMADD231PS c8<>+0(SB), Y5, Y2
+	VADDPS      Y1, Y2, Y2
+	VMOVNTPS    Y2, 32(SI)(DX*1)
+	VSUBPS      Y11, Y2, Y2
+	VADDPS      Y2, Y7, Y7
+	VFMADD231PS Y2, Y2, Y12
+	VADDPS      96(R13), Y7, Y7
+	VMOVUPS     Y7, 96(R13)
+	VADDPS      160(R13), Y12, Y12
+	VMOVUPS     Y12, 160(R13)
+	ADDQ        R11, BX
+	ADDQ        R11, SI
+	ADDQ        R12, R8
+	ADDQ        R12, R9
+	ADDQ        R12, R10
 	DECQ        n+48(FP)
 	JNZ         vector
 	SFENCE

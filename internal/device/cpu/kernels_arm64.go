@@ -563,6 +563,21 @@ func pastF3x3NEON(dst *float32, src *float32, dstStep int, srcStep int, dstNext 
 //go:noescape
 func dataF4x3HalvingNEON(dst *float32, src *float32, dstStep int, srcStep int, dstNext int, srcNext int, n int)
 
+// gradF4x3HalvingNEON is a transformFunc of the matrix
+//
+//	1       0       0       0
+//	1       1       1       1
+//	1      -1       1      -1
+//	1       2       4       8
+//	0       0       0       1
+//	1       0       0       0
+//	0       1       0       0
+//	0       0       1       0
+//	0       0       0       1
+//
+//go:noescape
+func gradF4x3HalvingNEON(dst *float32, src *float32, dstStep int, srcStep int, dstNext int, srcNext int, n int)
+
 // weightsF4x3HalvingNEON is a transformFunc of the matrix
 //
 //	 1/2       0       0
@@ -574,6 +589,15 @@ func dataF4x3HalvingNEON(dst *float32, src *float32, dstStep int, srcStep int, d
 //
 //go:noescape
 func weightsF4x3HalvingNEON(dst *float32, src *float32, dstStep int, srcStep int, dstNext int, srcNext int, n int)
+
+// weightGradF4x3HalvingNEON is a transformFunc of the matrix
+//
+//	1/2    -1/2    -1/6     1/6       0       0
+//	  0       0       0       0       0       1
+//	  0    -1/2     1/6     1/3       1       0
+//
+//go:noescape
+func weightGradF4x3HalvingNEON(dst *float32, src *float32, dstStep int, srcStep int, dstNext int, srcNext int, n int)
 
 // outputF4x3HalvingNEON is an outputFunc of the matrix
 //
@@ -594,3 +618,58 @@ func outputF4x3HalvingNEON(dst *float32, src *float32, dstStep int, srcStep int,
 //
 //go:noescape
 func pastF4x3HalvingNEON(dst *float32, src *float32, dstStep int, srcStep int, dstNext int, srcNext int, n int, bias *float32, moments *float32)
+
+// dataF8x3DoublingNEON is a transformFunc of the matrix
+//
+//	2      -1      -2       1       0
+//	0      -2      -1       1       0
+//	0       2      -3       1       0
+//	0      -1       0       1       0
+//	0       2      -1      -2       1
+//	1       0       0       0       0
+//	0       1       0       0       0
+//	0       0       1       0       0
+//	0       0       0       1       0
+//
+//go:noescape
+func dataF8x3DoublingNEON(dst *float32, src *float32, dstStep int, srcStep int, dstNext int, srcNext int, n int)
+
+// weightsF8x3DoublingNEON is a transformFunc of the matrix
+//
+//	 1/2       0       0
+//	-1/2       0    -1/2
+//	-1/6       0     1/6
+//	 1/6       0     1/3
+//	   0       0       1
+//	   0       1       0
+//
+//go:noescape
+func weightsF8x3DoublingNEON(dst *float32, src *float32, dstStep int, srcStep int, dstNext int, srcNext int, n int)
+
+// outputF8x3DoublingNEON is an outputFunc of the matrix
+//
+//	0       0       0       0       0       1       0       0       0
+//	1       1       1       1       0       0       0       0       0
+//	0       0       0       0       0       0       1       0       0
+//	0       1      -1       2       0       0       0       0       0
+//	0       0       0       0       0       0       0       1       0
+//	0       1       1       4       0       0       0       0       0
+//	0       0       0       0       0       0       0       0       1
+//	0       1      -1       8       1       0       0       0       0
+//
+//go:noescape
+func outputF8x3DoublingNEON(dst *float32, src *float32, dstStep int, srcStep int, dstNext int, srcNext int, n int, bias *float32)
+
+// pastF8x3DoublingNEON is a pastFunc of the matrix
+//
+//	0       0       0       0       0       1       0       0       0
+//	1       1       1       1       0       0       0       0       0
+//	0       0       0       0       0       0       1       0       0
+//	0       1      -1       2       0       0       0       0       0
+//	0       0       0       0       0       0       0       1       0
+//	0       1       1       4       0       0       0       0       0
+//	0       0       0       0       0       0       0       0       1
+//	0       1      -1       8       1       0       0       0       0
+//
+//go:noescape
+func pastF8x3DoublingNEON(dst *float32, src *float32, dstStep int, srcStep int, dstNext int, srcNext int, n int, bias *float32, moments *float32)

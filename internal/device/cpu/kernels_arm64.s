@@ -9962,6 +9962,137 @@ vector:
 	CBNZ R0, vector
 	RET
 
+// func gradF4x3HalvingNEON(dst *float32, src *float32, dstStep int, srcStep int, dstNext int, srcNext int, n int)
+TEXT ·gradF4x3HalvingNEON(SB), NOSPLIT, $0-56
+	MOVD $constants<>(SB), R0
+	MOVD dstStep+16(FP), R2
+	LSL $2, R2, R2
+	MOVD srcStep+24(FP), R1
+	LSL $2, R1, R1
+	MOVD dstNext+32(FP), R15
+	LSL $2, R15, R15
+	MOVD srcNext+40(FP), R14
+	LSL $2, R14, R14
+	MOVD dst+0(FP), R13
+	MOVD src+8(FP), R12
+	ADD R2<<0, R13, R11
+	ADD R2<<0, R11, R10
+	ADD R2<<0, R10, R9
+	ADD R2<<0, R9, R8
+	ADD R2<<0, R8, R7
+	ADD R2<<0, R7, R6
+	ADD R2<<0, R6, R5
+	ADD R2<<0, R5, R4
+	ADD R1<<0, R12, R3
+	ADD R1<<0, R3, R2
+	ADD R1<<0, R2, R1
+	FLDPQ 96(R0), (F9, F8)
+	FMOVQ 144(R0), F7
+
+vector:
+	FMOVQ (R12), F6
+	FMOVQ (R3), F5
+	FMOVQ (R2), F4
+	FMOVQ (R1), F3
+	FMOVQ F6, (R13)
+	WORD $0x4e26d482 // fadd v2.4s, v4.4s, v6.4s
+	WORD $0x4e25d461 // fadd v1.4s, v3.4s, v5.4s
+	WORD $0x4e21d440 // fadd v0.4s, v2.4s, v1.4s
+	FMOVQ F0, (R11)
+	WORD $0x4ea1d442 // fsub v2.4s, v2.4s, v1.4s
+	FMOVQ F2, (R10)
+	WORD $0x4ea61cc0 // mov v0.16b, v6.16b
+	WORD $0x4e29cca0 // fmla v0.4s, v5.4s, v9.4s
+	WORD $0x4e28cc80 // fmla v0.4s, v4.4s, v8.4s
+	WORD $0x4e27cc60 // fmla v0.4s, v3.4s, v7.4s
+	FMOVQ F0, (R9)
+	FMOVQ F3, (R8)
+	FMOVQ F6, (R7)
+	FMOVQ F5, (R6)
+	FMOVQ F4, (R5)
+	FMOVQ F3, (R4)
+	FMOVQ 16(R12), F6
+	FMOVQ 16(R3), F5
+	FMOVQ 16(R2), F4
+	FMOVQ 16(R1), F3
+	FMOVQ F6, 16(R13)
+	WORD $0x4e26d482 // fadd v2.4s, v4.4s, v6.4s
+	WORD $0x4e25d461 // fadd v1.4s, v3.4s, v5.4s
+	WORD $0x4e21d440 // fadd v0.4s, v2.4s, v1.4s
+	FMOVQ F0, 16(R11)
+	WORD $0x4ea1d442 // fsub v2.4s, v2.4s, v1.4s
+	FMOVQ F2, 16(R10)
+	WORD $0x4ea61cc0 // mov v0.16b, v6.16b
+	WORD $0x4e29cca0 // fmla v0.4s, v5.4s, v9.4s
+	WORD $0x4e28cc80 // fmla v0.4s, v4.4s, v8.4s
+	WORD $0x4e27cc60 // fmla v0.4s, v3.4s, v7.4s
+	FMOVQ F0, 16(R9)
+	FMOVQ F3, 16(R8)
+	FMOVQ F6, 16(R7)
+	FMOVQ F5, 16(R6)
+	FMOVQ F4, 16(R5)
+	FMOVQ F3, 16(R4)
+	FMOVQ 32(R12), F6
+	FMOVQ 32(R3), F5
+	FMOVQ 32(R2), F4
+	FMOVQ 32(R1), F3
+	FMOVQ F6, 32(R13)
+	WORD $0x4e26d482 // fadd v2.4s, v4.4s, v6.4s
+	WORD $0x4e25d461 // fadd v1.4s, v3.4s, v5.4s
+	WORD $0x4e21d440 // fadd v0.4s, v2.4s, v1.4s
+	FMOVQ F0, 32(R11)
+	WORD $0x4ea1d442 // fsub v2.4s, v2.4s, v1.4s
+	FMOVQ F2, 32(R10)
+	WORD $0x4ea61cc0 // mov v0.16b, v6.16b
+	WORD $0x4e29cca0 // fmla v0.4s, v5.4s, v9.4s
+	WORD $0x4e28cc80 // fmla v0.4s, v4.4s, v8.4s
+	WORD $0x4e27cc60 // fmla v0.4s, v3.4s, v7.4s
+	FMOVQ F0, 32(R9)
+	FMOVQ F3, 32(R8)
+	FMOVQ F6, 32(R7)
+	FMOVQ F5, 32(R6)
+	FMOVQ F4, 32(R5)
+	FMOVQ F3, 32(R4)
+	FMOVQ 48(R12), F6
+	FMOVQ 48(R3), F5
+	FMOVQ 48(R2), F4
+	FMOVQ 48(R1), F3
+	FMOVQ F6, 48(R13)
+	WORD $0x4e26d482 // fadd v2.4s, v4.4s, v6.4s
+	WORD $0x4e25d461 // fadd v1.4s, v3.4s, v5.4s
+	WORD $0x4e21d440 // fadd v0.4s, v2.4s, v1.4s
+	FMOVQ F0, 48(R11)
+	WORD $0x4ea1d442 // fsub v2.4s, v2.4s, v1.4s
+	FMOVQ F2, 48(R10)
+	WORD $0x4ea61cc0 // mov v0.16b, v6.16b
+	WORD $0x4e29cca0 // fmla v0.4s, v5.4s, v9.4s
+	WORD $0x4e28cc80 // fmla v0.4s, v4.4s, v8.4s
+	WORD $0x4e27cc60 // fmla v0.4s, v3.4s, v7.4s
+	FMOVQ F0, 48(R9)
+	FMOVQ F3, 48(R8)
+	FMOVQ F6, 48(R7)
+	FMOVQ F5, 48(R6)
+	FMOVQ F4, 48(R5)
+	FMOVQ F3, 48(R4)
+	ADD R15, R13, R13
+	ADD R15, R11, R11
+	ADD R15, R10, R10
+	ADD R15, R9, R9
+	ADD R15, R8, R8
+	ADD R15, R7, R7
+	ADD R15, R6, R6
+	ADD R15, R5, R5
+	ADD R15, R4, R4
+	ADD R14, R12, R12
+	ADD R14, R3, R3
+	ADD R14, R2, R2
+	ADD R14, R1, R1
+	MOVD n+48(FP), R0
+	SUB $1, R0, R0
+	MOVD R0, n+48(FP)
+	CBNZ R0, vector
+	RET
+
 // func weightsF4x3HalvingNEON(dst *float32, src *float32, dstStep int, srcStep int, dstNext int, srcNext int, n int)
 TEXT ·weightsF4x3HalvingNEON(SB), NOSPLIT, $0-56
 	MOVD $constants<>(SB), R0
@@ -10066,6 +10197,110 @@ vector:
 	ADD R11, R4, R4
 	ADD R11, R3, R3
 	ADD R10, R8, R8
+	ADD R10, R2, R2
+	ADD R10, R1, R1
+	MOVD n+48(FP), R0
+	SUB $1, R0, R0
+	MOVD R0, n+48(FP)
+	CBNZ R0, vector
+	RET
+
+// func weightGradF4x3HalvingNEON(dst *float32, src *float32, dstStep int, srcStep int, dstNext int, srcNext int, n int)
+TEXT ·weightGradF4x3HalvingNEON(SB), NOSPLIT, $0-56
+	MOVD $constants<>(SB), R0
+	MOVD dstStep+16(FP), R2
+	LSL $2, R2, R2
+	MOVD srcStep+24(FP), R1
+	LSL $2, R1, R1
+	MOVD dstNext+32(FP), R11
+	LSL $2, R11, R11
+	MOVD srcNext+40(FP), R10
+	LSL $2, R10, R10
+	MOVD dst+0(FP), R9
+	MOVD src+8(FP), R8
+	ADD R2<<0, R9, R7
+	ADD R2<<0, R7, R6
+	ADD R1<<0, R8, R5
+	ADD R1<<0, R5, R4
+	ADD R1<<0, R4, R3
+	ADD R1<<0, R3, R2
+	ADD R1<<0, R2, R1
+	FMOVQ 32(R0), F8
+	FMOVQ 528(R0), F7
+	FMOVQ 368(R0), F6
+
+vector:
+	FMOVQ (R8), F0
+	FMOVQ (R5), F5
+	FMOVQ (R4), F4
+	FMOVQ (R3), F3
+	FMOVQ (R2), F2
+	FMOVQ (R1), F1
+	WORD $0x6e28dc00 // fmul v0.4s, v0.4s, v8.4s
+	WORD $0x4ea8cca0 // fmls v0.4s, v5.4s, v8.4s
+	WORD $0x4ea7cc80 // fmls v0.4s, v4.4s, v7.4s
+	WORD $0x4e27cc60 // fmla v0.4s, v3.4s, v7.4s
+	FMOVQ F0, (R9)
+	FMOVQ F1, (R7)
+	WORD $0x4ea8cca2 // fmls v2.4s, v5.4s, v8.4s
+	WORD $0x4e27cc82 // fmla v2.4s, v4.4s, v7.4s
+	WORD $0x4e26cc62 // fmla v2.4s, v3.4s, v6.4s
+	FMOVQ F2, (R6)
+	FMOVQ 16(R8), F0
+	FMOVQ 16(R5), F5
+	FMOVQ 16(R4), F4
+	FMOVQ 16(R3), F3
+	FMOVQ 16(R2), F2
+	FMOVQ 16(R1), F1
+	WORD $0x6e28dc00 // fmul v0.4s, v0.4s, v8.4s
+	WORD $0x4ea8cca0 // fmls v0.4s, v5.4s, v8.4s
+	WORD $0x4ea7cc80 // fmls v0.4s, v4.4s, v7.4s
+	WORD $0x4e27cc60 // fmla v0.4s, v3.4s, v7.4s
+	FMOVQ F0, 16(R9)
+	FMOVQ F1, 16(R7)
+	WORD $0x4ea8cca2 // fmls v2.4s, v5.4s, v8.4s
+	WORD $0x4e27cc82 // fmla v2.4s, v4.4s, v7.4s
+	WORD $0x4e26cc62 // fmla v2.4s, v3.4s, v6.4s
+	FMOVQ F2, 16(R6)
+	FMOVQ 32(R8), F0
+	FMOVQ 32(R5), F5
+	FMOVQ 32(R4), F4
+	FMOVQ 32(R3), F3
+	FMOVQ 32(R2), F2
+	FMOVQ 32(R1), F1
+	WORD $0x6e28dc00 // fmul v0.4s, v0.4s, v8.4s
+	WORD $0x4ea8cca0 // fmls v0.4s, v5.4s, v8.4s
+	WORD $0x4ea7cc80 // fmls v0.4s, v4.4s, v7.4s
+	WORD $0x4e27cc60 // fmla v0.4s, v3.4s, v7.4s
+	FMOVQ F0, 32(R9)
+	FMOVQ F1, 32(R7)
+	WORD $0x4ea8cca2 // fmls v2.4s, v5.4s, v8.4s
+	WORD $0x4e27cc82 // fmla v2.4s, v4.4s, v7.4s
+	WORD $0x4e26cc62 // fmla v2.4s, v3.4s, v6.4s
+	FMOVQ F2, 32(R6)
+	FMOVQ 48(R8), F0
+	FMOVQ 48(R5), F5
+	FMOVQ 48(R4), F4
+	FMOVQ 48(R3), F3
+	FMOVQ 48(R2), F2
+	FMOVQ 48(R1), F1
+	WORD $0x6e28dc00 // fmul v0.4s, v0.4s, v8.4s
+	WORD $0x4ea8cca0 // fmls v0.4s, v5.4s, v8.4s
+	WORD $0x4ea7cc80 // fmls v0.4s, v4.4s, v7.4s
+	WORD $0x4e27cc60 // fmla v0.4s, v3.4s, v7.4s
+	FMOVQ F0, 48(R9)
+	FMOVQ F1, 48(R7)
+	WORD $0x4ea8cca2 // fmls v2.4s, v5.4s, v8.4s
+	WORD $0x4e27cc82 // fmla v2.4s, v4.4s, v7.4s
+	WORD $0x4e26cc62 // fmla v2.4s, v3.4s, v6.4s
+	FMOVQ F2, 48(R6)
+	ADD R11, R9, R9
+	ADD R11, R7, R7
+	ADD R11, R6, R6
+	ADD R10, R8, R8
+	ADD R10, R5, R5
+	ADD R10, R4, R4
+	ADD R10, R3, R3
 	ADD R10, R2, R2
 	ADD R10, R1, R1
 	MOVD n+48(FP), R0
@@ -10473,6 +10708,788 @@ vector:
 	ADD R15, R4, R4
 	ADD R15, R3, R3
 	ADD R15, R2, R2
+	MOVD n+48(FP), R0
+	SUB $1, R0, R0
+	MOVD R0, n+48(FP)
+	CBNZ R0, vector
+	RET
+
+// func dataF8x3DoublingNEON(dst *float32, src *float32, dstStep int, srcStep int, dstNext int, srcNext int, n int)
+TEXT ·dataF8x3DoublingNEON(SB), NOSPLIT, $0-56
+	MOVD $constants<>(SB), R0
+	MOVD dstStep+16(FP), R2
+	LSL $2, R2, R2
+	MOVD srcStep+24(FP), R1
+	LSL $2, R1, R1
+	MOVD dstNext+32(FP), R19
+	LSL $2, R19, R19
+	MOVD srcNext+40(FP), R15
+	LSL $2, R15, R15
+	MOVD dst+0(FP), R14
+	MOVD src+8(FP), R13
+	ADD R2<<0, R14, R12
+	ADD R2<<0, R12, R11
+	ADD R2<<0, R11, R10
+	ADD R2<<0, R10, R9
+	ADD R2<<0, R9, R8
+	ADD R2<<0, R8, R7
+	ADD R2<<0, R7, R6
+	ADD R2<<0, R6, R5
+	ADD R1<<0, R13, R4
+	ADD R1<<0, R4, R3
+	ADD R1<<0, R3, R2
+	ADD R1<<0, R2, R1
+	FMOVQ 96(R0), F7
+	FMOVQ 656(R0), F6
+
+vector:
+	FMOVQ (R13), F5
+	FMOVQ (R4), F4
+	FMOVQ (R3), F3
+	FMOVQ (R2), F2
+	FMOVQ (R1), F1
+	WORD $0x4ea4d440 // fsub v0.4s, v2.4s, v4.4s
+	WORD $0x4e27cca0 // fmla v0.4s, v5.4s, v7.4s
+	WORD $0x4ea7cc60 // fmls v0.4s, v3.4s, v7.4s
+	FMOVQ F0, (R14)
+	WORD $0x4ea3d440 // fsub v0.4s, v2.4s, v3.4s
+	WORD $0x4ea7cc80 // fmls v0.4s, v4.4s, v7.4s
+	FMOVQ F0, (R12)
+	WORD $0x4ea21c40 // mov v0.16b, v2.16b
+	WORD $0x4e27cc80 // fmla v0.4s, v4.4s, v7.4s
+	WORD $0x4ea6cc60 // fmls v0.4s, v3.4s, v6.4s
+	FMOVQ F0, (R11)
+	WORD $0x4ea4d440 // fsub v0.4s, v2.4s, v4.4s
+	FMOVQ F0, (R10)
+	WORD $0x4ea3d420 // fsub v0.4s, v1.4s, v3.4s
+	WORD $0x4e27cc80 // fmla v0.4s, v4.4s, v7.4s
+	WORD $0x4ea7cc40 // fmls v0.4s, v2.4s, v7.4s
+	FMOVQ F0, (R9)
+	FMOVQ F5, (R8)
+	FMOVQ F4, (R7)
+	FMOVQ F3, (R6)
+	FMOVQ F2, (R5)
+	FMOVQ 16(R13), F5
+	FMOVQ 16(R4), F4
+	FMOVQ 16(R3), F3
+	FMOVQ 16(R2), F2
+	FMOVQ 16(R1), F1
+	WORD $0x4ea4d440 // fsub v0.4s, v2.4s, v4.4s
+	WORD $0x4e27cca0 // fmla v0.4s, v5.4s, v7.4s
+	WORD $0x4ea7cc60 // fmls v0.4s, v3.4s, v7.4s
+	FMOVQ F0, 16(R14)
+	WORD $0x4ea3d440 // fsub v0.4s, v2.4s, v3.4s
+	WORD $0x4ea7cc80 // fmls v0.4s, v4.4s, v7.4s
+	FMOVQ F0, 16(R12)
+	WORD $0x4ea21c40 // mov v0.16b, v2.16b
+	WORD $0x4e27cc80 // fmla v0.4s, v4.4s, v7.4s
+	WORD $0x4ea6cc60 // fmls v0.4s, v3.4s, v6.4s
+	FMOVQ F0, 16(R11)
+	WORD $0x4ea4d440 // fsub v0.4s, v2.4s, v4.4s
+	FMOVQ F0, 16(R10)
+	WORD $0x4ea3d420 // fsub v0.4s, v1.4s, v3.4s
+	WORD $0x4e27cc80 // fmla v0.4s, v4.4s, v7.4s
+	WORD $0x4ea7cc40 // fmls v0.4s, v2.4s, v7.4s
+	FMOVQ F0, 16(R9)
+	FMOVQ F5, 16(R8)
+	FMOVQ F4, 16(R7)
+	FMOVQ F3, 16(R6)
+	FMOVQ F2, 16(R5)
+	FMOVQ 32(R13), F5
+	FMOVQ 32(R4), F4
+	FMOVQ 32(R3), F3
+	FMOVQ 32(R2), F2
+	FMOVQ 32(R1), F1
+	WORD $0x4ea4d440 // fsub v0.4s, v2.4s, v4.4s
+	WORD $0x4e27cca0 // fmla v0.4s, v5.4s, v7.4s
+	WORD $0x4ea7cc60 // fmls v0.4s, v3.4s, v7.4s
+	FMOVQ F0, 32(R14)
+	WORD $0x4ea3d440 // fsub v0.4s, v2.4s, v3.4s
+	WORD $0x4ea7cc80 // fmls v0.4s, v4.4s, v7.4s
+	FMOVQ F0, 32(R12)
+	WORD $0x4ea21c40 // mov v0.16b, v2.16b
+	WORD $0x4e27cc80 // fmla v0.4s, v4.4s, v7.4s
+	WORD $0x4ea6cc60 // fmls v0.4s, v3.4s, v6.4s
+	FMOVQ F0, 32(R11)
+	WORD $0x4ea4d440 // fsub v0.4s, v2.4s, v4.4s
+	FMOVQ F0, 32(R10)
+	WORD $0x4ea3d420 // fsub v0.4s, v1.4s, v3.4s
+	WORD $0x4e27cc80 // fmla v0.4s, v4.4s, v7.4s
+	WORD $0x4ea7cc40 // fmls v0.4s, v2.4s, v7.4s
+	FMOVQ F0, 32(R9)
+	FMOVQ F5, 32(R8)
+	FMOVQ F4, 32(R7)
+	FMOVQ F3, 32(R6)
+	FMOVQ F2, 32(R5)
+	FMOVQ 48(R13), F5
+	FMOVQ 48(R4), F4
+	FMOVQ 48(R3), F3
+	FMOVQ 48(R2), F2
+	FMOVQ 48(R1), F1
+	WORD $0x4ea4d440 // fsub v0.4s, v2.4s, v4.4s
+	WORD $0x4e27cca0 // fmla v0.4s, v5.4s, v7.4s
+	WORD $0x4ea7cc60 // fmls v0.4s, v3.4s, v7.4s
+	FMOVQ F0, 48(R14)
+	WORD $0x4ea3d440 // fsub v0.4s, v2.4s, v3.4s
+	WORD $0x4ea7cc80 // fmls v0.4s, v4.4s, v7.4s
+	FMOVQ F0, 48(R12)
+	WORD $0x4ea21c40 // mov v0.16b, v2.16b
+	WORD $0x4e27cc80 // fmla v0.4s, v4.4s, v7.4s
+	WORD $0x4ea6cc60 // fmls v0.4s, v3.4s, v6.4s
+	FMOVQ F0, 48(R11)
+	WORD $0x4ea4d440 // fsub v0.4s, v2.4s, v4.4s
+	FMOVQ F0, 48(R10)
+	WORD $0x4ea3d420 // fsub v0.4s, v1.4s, v3.4s
+	WORD $0x4e27cc80 // fmla v0.4s, v4.4s, v7.4s
+	WORD $0x4ea7cc40 // fmls v0.4s, v2.4s, v7.4s
+	FMOVQ F0, 48(R9)
+	FMOVQ F5, 48(R8)
+	FMOVQ F4, 48(R7)
+	FMOVQ F3, 48(R6)
+	FMOVQ F2, 48(R5)
+	ADD R19, R14, R14
+	ADD R19, R12, R12
+	ADD R19, R11, R11
+	ADD R19, R10, R10
+	ADD R19, R9, R9
+	ADD R19, R8, R8
+	ADD R19, R7, R7
+	ADD R19, R6, R6
+	ADD R19, R5, R5
+	ADD R15, R13, R13
+	ADD R15, R4, R4
+	ADD R15, R3, R3
+	ADD R15, R2, R2
+	ADD R15, R1, R1
+	MOVD n+48(FP), R0
+	SUB $1, R0, R0
+	MOVD R0, n+48(FP)
+	CBNZ R0, vector
+	RET
+
+// func weightsF8x3DoublingNEON(dst *float32, src *float32, dstStep int, srcStep int, dstNext int, srcNext int, n int)
+TEXT ·weightsF8x3DoublingNEON(SB), NOSPLIT, $0-56
+	MOVD $constants<>(SB), R0
+	MOVD dstStep+16(FP), R2
+	LSL $2, R2, R2
+	MOVD srcStep+24(FP), R1
+	LSL $2, R1, R1
+	MOVD dstNext+32(FP), R11
+	LSL $2, R11, R11
+	MOVD srcNext+40(FP), R10
+	LSL $2, R10, R10
+	MOVD dst+0(FP), R9
+	MOVD src+8(FP), R8
+	ADD R2<<0, R9, R7
+	ADD R2<<0, R7, R6
+	ADD R2<<0, R6, R5
+	ADD R2<<0, R5, R4
+	ADD R2<<0, R4, R3
+	ADD R1<<0, R8, R2
+	ADD R1<<0, R2, R1
+	FMOVQ 32(R0), F6
+	FMOVQ 528(R0), F5
+	FMOVQ 368(R0), F4
+
+vector:
+	FMOVQ (R8), F3
+	FMOVQ (R2), F2
+	FMOVQ (R1), F1
+	WORD $0x6e26dc60 // fmul v0.4s, v3.4s, v6.4s
+	FMOVQ F0, (R9)
+	WORD $0x6f00e400 // movi v0.2d, #0
+	WORD $0x4ea6cc60 // fmls v0.4s, v3.4s, v6.4s
+	WORD $0x4ea6cc20 // fmls v0.4s, v1.4s, v6.4s
+	FMOVQ F0, (R7)
+	WORD $0x6f00e400 // movi v0.2d, #0
+	WORD $0x4ea5cc60 // fmls v0.4s, v3.4s, v5.4s
+	WORD $0x4e25cc20 // fmla v0.4s, v1.4s, v5.4s
+	FMOVQ F0, (R6)
+	WORD $0x6e25dc60 // fmul v0.4s, v3.4s, v5.4s
+	WORD $0x4e24cc20 // fmla v0.4s, v1.4s, v4.4s
+	FMOVQ F0, (R5)
+	FMOVQ F1, (R4)
+	FMOVQ F2, (R3)
+	FMOVQ 16(R8), F3
+	FMOVQ 16(R2), F2
+	FMOVQ 16(R1), F1
+	WORD $0x6e26dc60 // fmul v0.4s, v3.4s, v6.4s
+	FMOVQ F0, 16(R9)
+	WORD $0x6f00e400 // movi v0.2d, #0
+	WORD $0x4ea6cc60 // fmls v0.4s, v3.4s, v6.4s
+	WORD $0x4ea6cc20 // fmls v0.4s, v1.4s, v6.4s
+	FMOVQ F0, 16(R7)
+	WORD $0x6f00e400 // movi v0.2d, #0
+	WORD $0x4ea5cc60 // fmls v0.4s, v3.4s, v5.4s
+	WORD $0x4e25cc20 // fmla v0.4s, v1.4s, v5.4s
+	FMOVQ F0, 16(R6)
+	WORD $0x6e25dc60 // fmul v0.4s, v3.4s, v5.4s
+	WORD $0x4e24cc20 // fmla v0.4s, v1.4s, v4.4s
+	FMOVQ F0, 16(R5)
+	FMOVQ F1, 16(R4)
+	FMOVQ F2, 16(R3)
+	FMOVQ 32(R8), F3
+	FMOVQ 32(R2), F2
+	FMOVQ 32(R1), F1
+	WORD $0x6e26dc60 // fmul v0.4s, v3.4s, v6.4s
+	FMOVQ F0, 32(R9)
+	WORD $0x6f00e400 // movi v0.2d, #0
+	WORD $0x4ea6cc60 // fmls v0.4s, v3.4s, v6.4s
+	WORD $0x4ea6cc20 // fmls v0.4s, v1.4s, v6.4s
+	FMOVQ F0, 32(R7)
+	WORD $0x6f00e400 // movi v0.2d, #0
+	WORD $0x4ea5cc60 // fmls v0.4s, v3.4s, v5.4s
+	WORD $0x4e25cc20 // fmla v0.4s, v1.4s, v5.4s
+	FMOVQ F0, 32(R6)
+	WORD $0x6e25dc60 // fmul v0.4s, v3.4s, v5.4s
+	WORD $0x4e24cc20 // fmla v0.4s, v1.4s, v4.4s
+	FMOVQ F0, 32(R5)
+	FMOVQ F1, 32(R4)
+	FMOVQ F2, 32(R3)
+	FMOVQ 48(R8), F3
+	FMOVQ 48(R2), F2
+	FMOVQ 48(R1), F1
+	WORD $0x6e26dc60 // fmul v0.4s, v3.4s, v6.4s
+	FMOVQ F0, 48(R9)
+	WORD $0x6f00e400 // movi v0.2d, #0
+	WORD $0x4ea6cc60 // fmls v0.4s, v3.4s, v6.4s
+	WORD $0x4ea6cc20 // fmls v0.4s, v1.4s, v6.4s
+	FMOVQ F0, 48(R7)
+	WORD $0x6f00e400 // movi v0.2d, #0
+	WORD $0x4ea5cc60 // fmls v0.4s, v3.4s, v5.4s
+	WORD $0x4e25cc20 // fmla v0.4s, v1.4s, v5.4s
+	FMOVQ F0, 48(R6)
+	WORD $0x6e25dc60 // fmul v0.4s, v3.4s, v5.4s
+	WORD $0x4e24cc20 // fmla v0.4s, v1.4s, v4.4s
+	FMOVQ F0, 48(R5)
+	FMOVQ F1, 48(R4)
+	FMOVQ F2, 48(R3)
+	ADD R11, R9, R9
+	ADD R11, R7, R7
+	ADD R11, R6, R6
+	ADD R11, R5, R5
+	ADD R11, R4, R4
+	ADD R11, R3, R3
+	ADD R10, R8, R8
+	ADD R10, R2, R2
+	ADD R10, R1, R1
+	MOVD n+48(FP), R0
+	SUB $1, R0, R0
+	MOVD R0, n+48(FP)
+	CBNZ R0, vector
+	RET
+
+// func outputF8x3DoublingNEON(dst *float32, src *float32, dstStep int, srcStep int, dstNext int, srcNext int, n int, bias *float32)
+TEXT ·outputF8x3DoublingNEON(SB), NOSPLIT, $0-64
+	MOVD $constants<>(SB), R0
+	MOVD dstStep+16(FP), R2
+	LSL $2, R2, R2
+	MOVD srcStep+24(FP), R1
+	LSL $2, R1, R1
+	MOVD dstNext+32(FP), R22
+	LSL $2, R22, R22
+	MOVD srcNext+40(FP), R21
+	LSL $2, R21, R21
+	MOVD dst+0(FP), R20
+	MOVD src+8(FP), R19
+	ADD R2<<0, R20, R15
+	ADD R2<<0, R15, R14
+	ADD R2<<0, R14, R13
+	ADD R2<<0, R13, R12
+	ADD R2<<0, R12, R11
+	ADD R2<<0, R11, R10
+	ADD R2<<0, R10, R9
+	ADD R1<<0, R19, R8
+	ADD R1<<0, R8, R7
+	ADD R1<<0, R7, R6
+	ADD R1<<0, R6, R5
+	ADD R1<<0, R5, R4
+	ADD R1<<0, R4, R3
+	ADD R1<<0, R3, R2
+	ADD R1<<0, R2, R1
+	FLDPQ 96(R0), (F15, F14)
+	FMOVQ 144(R0), F13
+	MOVD bias+56(FP), R0
+	FLDPQ (R0), (F12, F11)
+	FLDPQ 32(R0), (F10, F9)
+
+vector:
+	FMOVQ (R19), F8
+	FMOVQ (R8), F7
+	FMOVQ (R7), F6
+	FMOVQ (R6), F5
+	FMOVQ (R5), F4
+	FMOVQ (R4), F0
+	FMOVQ (R3), F3
+	FMOVQ (R2), F2
+	FMOVQ (R1), F1
+	WORD $0x4e2cd400 // fadd v0.4s, v0.4s, v12.4s
+	FMOVQ F0, (R20)
+	WORD $0x4e26d4a0 // fadd v0.4s, v5.4s, v6.4s
+	WORD $0x4e27d400 // fadd v0.4s, v0.4s, v7.4s
+	WORD $0x4e28d400 // fadd v0.4s, v0.4s, v8.4s
+	WORD $0x4e2cd400 // fadd v0.4s, v0.4s, v12.4s
+	FMOVQ F0, (R15)
+	WORD $0x4e2cd463 // fadd v3.4s, v3.4s, v12.4s
+	FMOVQ F3, (R14)
+	WORD $0x4ea6d4e0 // fsub v0.4s, v7.4s, v6.4s
+	WORD $0x4e2fcca0 // fmla v0.4s, v5.4s, v15.4s
+	WORD $0x4e2cd400 // fadd v0.4s, v0.4s, v12.4s
+	FMOVQ F0, (R13)
+	WORD $0x4e2cd442 // fadd v2.4s, v2.4s, v12.4s
+	FMOVQ F2, (R12)
+	WORD $0x4e27d4c0 // fadd v0.4s, v6.4s, v7.4s
+	WORD $0x4e2ecca0 // fmla v0.4s, v5.4s, v14.4s
+	WORD $0x4e2cd400 // fadd v0.4s, v0.4s, v12.4s
+	FMOVQ F0, (R11)
+	WORD $0x4e2cd421 // fadd v1.4s, v1.4s, v12.4s
+	FMOVQ F1, (R10)
+	WORD $0x4e27d480 // fadd v0.4s, v4.4s, v7.4s
+	WORD $0x4ea6d400 // fsub v0.4s, v0.4s, v6.4s
+	WORD $0x4e2dcca0 // fmla v0.4s, v5.4s, v13.4s
+	WORD $0x4e2cd400 // fadd v0.4s, v0.4s, v12.4s
+	FMOVQ F0, (R9)
+	FMOVQ 16(R19), F8
+	FMOVQ 16(R8), F7
+	FMOVQ 16(R7), F6
+	FMOVQ 16(R6), F5
+	FMOVQ 16(R5), F4
+	FMOVQ 16(R4), F0
+	FMOVQ 16(R3), F3
+	FMOVQ 16(R2), F2
+	FMOVQ 16(R1), F1
+	WORD $0x4e2bd400 // fadd v0.4s, v0.4s, v11.4s
+	FMOVQ F0, 16(R20)
+	WORD $0x4e26d4a0 // fadd v0.4s, v5.4s, v6.4s
+	WORD $0x4e27d400 // fadd v0.4s, v0.4s, v7.4s
+	WORD $0x4e28d400 // fadd v0.4s, v0.4s, v8.4s
+	WORD $0x4e2bd400 // fadd v0.4s, v0.4s, v11.4s
+	FMOVQ F0, 16(R15)
+	WORD $0x4e2bd463 // fadd v3.4s, v3.4s, v11.4s
+	FMOVQ F3, 16(R14)
+	WORD $0x4ea6d4e0 // fsub v0.4s, v7.4s, v6.4s
+	WORD $0x4e2fcca0 // fmla v0.4s, v5.4s, v15.4s
+	WORD $0x4e2bd400 // fadd v0.4s, v0.4s, v11.4s
+	FMOVQ F0, 16(R13)
+	WORD $0x4e2bd442 // fadd v2.4s, v2.4s, v11.4s
+	FMOVQ F2, 16(R12)
+	WORD $0x4e27d4c0 // fadd v0.4s, v6.4s, v7.4s
+	WORD $0x4e2ecca0 // fmla v0.4s, v5.4s, v14.4s
+	WORD $0x4e2bd400 // fadd v0.4s, v0.4s, v11.4s
+	FMOVQ F0, 16(R11)
+	WORD $0x4e2bd421 // fadd v1.4s, v1.4s, v11.4s
+	FMOVQ F1, 16(R10)
+	WORD $0x4e27d480 // fadd v0.4s, v4.4s, v7.4s
+	WORD $0x4ea6d400 // fsub v0.4s, v0.4s, v6.4s
+	WORD $0x4e2dcca0 // fmla v0.4s, v5.4s, v13.4s
+	WORD $0x4e2bd400 // fadd v0.4s, v0.4s, v11.4s
+	FMOVQ F0, 16(R9)
+	FMOVQ 32(R19), F8
+	FMOVQ 32(R8), F7
+	FMOVQ 32(R7), F6
+	FMOVQ 32(R6), F5
+	FMOVQ 32(R5), F4
+	FMOVQ 32(R4), F0
+	FMOVQ 32(R3), F3
+	FMOVQ 32(R2), F2
+	FMOVQ 32(R1), F1
+	WORD $0x4e2ad400 // fadd v0.4s, v0.4s, v10.4s
+	FMOVQ F0, 32(R20)
+	WORD $0x4e26d4a0 // fadd v0.4s, v5.4s, v6.4s
+	WORD $0x4e27d400 // fadd v0.4s, v0.4s, v7.4s
+	WORD $0x4e28d400 // fadd v0.4s, v0.4s, v8.4s
+	WORD $0x4e2ad400 // fadd v0.4s, v0.4s, v10.4s
+	FMOVQ F0, 32(R15)
+	WORD $0x4e2ad463 // fadd v3.4s, v3.4s, v10.4s
+	FMOVQ F3, 32(R14)
+	WORD $0x4ea6d4e0 // fsub v0.4s, v7.4s, v6.4s
+	WORD $0x4e2fcca0 // fmla v0.4s, v5.4s, v15.4s
+	WORD $0x4e2ad400 // fadd v0.4s, v0.4s, v10.4s
+	FMOVQ F0, 32(R13)
+	WORD $0x4e2ad442 // fadd v2.4s, v2.4s, v10.4s
+	FMOVQ F2, 32(R12)
+	WORD $0x4e27d4c0 // fadd v0.4s, v6.4s, v7.4s
+	WORD $0x4e2ecca0 // fmla v0.4s, v5.4s, v14.4s
+	WORD $0x4e2ad400 // fadd v0.4s, v0.4s, v10.4s
+	FMOVQ F0, 32(R11)
+	WORD $0x4e2ad421 // fadd v1.4s, v1.4s, v10.4s
+	FMOVQ F1, 32(R10)
+	WORD $0x4e27d480 // fadd v0.4s, v4.4s, v7.4s
+	WORD $0x4ea6d400 // fsub v0.4s, v0.4s, v6.4s
+	WORD $0x4e2dcca0 // fmla v0.4s, v5.4s, v13.4s
+	WORD $0x4e2ad400 // fadd v0.4s, v0.4s, v10.4s
+	FMOVQ F0, 32(R9)
+	FMOVQ 48(R19), F8
+	FMOVQ 48(R8), F7
+	FMOVQ 48(R7), F6
+	FMOVQ 48(R6), F5
+	FMOVQ 48(R5), F4
+	FMOVQ 48(R4), F0
+	FMOVQ 48(R3), F3
+	FMOVQ 48(R2), F2
+	FMOVQ 48(R1), F1
+	WORD $0x4e29d400 // fadd v0.4s, v0.4s, v9.4s
+	FMOVQ F0, 48(R20)
+	WORD $0x4e26d4a0 // fadd v0.4s, v5.4s, v6.4s
+	WORD $0x4e27d400 // fadd v0.4s, v0.4s, v7.4s
+	WORD $0x4e28d400 // fadd v0.4s, v0.4s, v8.4s
+	WORD $0x4e29d400 // fadd v0.4s, v0.4s, v9.4s
+	FMOVQ F0, 48(R15)
+	WORD $0x4e29d463 // fadd v3.4s, v3.4s, v9.4s
+	FMOVQ F3, 48(R14)
+	WORD $0x4ea6d4e0 // fsub v0.4s, v7.4s, v6.4s
+	WORD $0x4e2fcca0 // fmla v0.4s, v5.4s, v15.4s
+	WORD $0x4e29d400 // fadd v0.4s, v0.4s, v9.4s
+	FMOVQ F0, 48(R13)
+	WORD $0x4e29d442 // fadd v2.4s, v2.4s, v9.4s
+	FMOVQ F2, 48(R12)
+	WORD $0x4e27d4c0 // fadd v0.4s, v6.4s, v7.4s
+	WORD $0x4e2ecca0 // fmla v0.4s, v5.4s, v14.4s
+	WORD $0x4e29d400 // fadd v0.4s, v0.4s, v9.4s
+	FMOVQ F0, 48(R11)
+	WORD $0x4e29d421 // fadd v1.4s, v1.4s, v9.4s
+	FMOVQ F1, 48(R10)
+	WORD $0x4e27d480 // fadd v0.4s, v4.4s, v7.4s
+	WORD $0x4ea6d400 // fsub v0.4s, v0.4s, v6.4s
+	WORD $0x4e2dcca0 // fmla v0.4s, v5.4s, v13.4s
+	WORD $0x4e29d400 // fadd v0.4s, v0.4s, v9.4s
+	FMOVQ F0, 48(R9)
+	ADD R22, R20, R20
+	ADD R22, R15, R15
+	ADD R22, R14, R14
+	ADD R22, R13, R13
+	ADD R22, R12, R12
+	ADD R22, R11, R11
+	ADD R22, R10, R10
+	ADD R22, R9, R9
+	ADD R21, R19, R19
+	ADD R21, R8, R8
+	ADD R21, R7, R7
+	ADD R21, R6, R6
+	ADD R21, R5, R5
+	ADD R21, R4, R4
+	ADD R21, R3, R3
+	ADD R21, R2, R2
+	ADD R21, R1, R1
+	MOVD n+48(FP), R0
+	SUB $1, R0, R0
+	MOVD R0, n+48(FP)
+	CBNZ R0, vector
+	RET
+
+// func pastF8x3DoublingNEON(dst *float32, src *float32, dstStep int, srcStep int, dstNext int, srcNext int, n int, bias *float32, moments *float32)
+TEXT ·pastF8x3DoublingNEON(SB), NOSPLIT, $0-72
+	MOVD $constants<>(SB), R0
+	MOVD dstStep+16(FP), R2
+	LSL $2, R2, R2
+	MOVD srcStep+24(FP), R1
+	LSL $2, R1, R1
+	MOVD dstNext+32(FP), R23
+	LSL $2, R23, R23
+	MOVD srcNext+40(FP), R22
+	LSL $2, R22, R22
+	MOVD dst+0(FP), R21
+	MOVD src+8(FP), R20
+	ADD R2<<0, R21, R19
+	ADD R2<<0, R19, R15
+	ADD R2<<0, R15, R14
+	ADD R2<<0, R14, R13
+	ADD R2<<0, R13, R12
+	ADD R2<<0, R12, R11
+	ADD R2<<0, R11, R10
+	ADD R1<<0, R20, R9
+	ADD R1<<0, R9, R8
+	ADD R1<<0, R8, R7
+	ADD R1<<0, R7, R6
+	ADD R1<<0, R6, R5
+	ADD R1<<0, R5, R4
+	ADD R1<<0, R4, R3
+	ADD R1<<0, R3, R2
+	FLDPQ 96(R0), (F18, F17)
+	FMOVQ 144(R0), F16
+	MOVD bias+56(FP), R0
+	FLDPQ (R0), (F15, F14)
+	FLDPQ 32(R0), (F13, F12)
+	MOVD moments+64(FP), R1
+
+vector:
+	FMOVQ (R20), F11
+	FMOVQ (R9), F10
+	FMOVQ (R8), F9
+	FMOVQ (R7), F8
+	FMOVQ (R6), F7
+	FMOVQ (R5), F3
+	FMOVQ (R4), F6
+	FMOVQ (R3), F5
+	FMOVQ (R2), F4
+	WORD $0x4e2fd463 // fadd v3.4s, v3.4s, v15.4s
+	FMOVQ F3, (R21)
+	FMOVQ (R1), F2
+	WORD $0x4ea2d463 // fsub v3.4s, v3.4s, v2.4s
+	WORD $0x6e23dc61 // fmul v1.4s, v3.4s, v3.4s
+	WORD $0x4e29d500 // fadd v0.4s, v8.4s, v9.4s
+	WORD $0x4e2ad400 // fadd v0.4s, v0.4s, v10.4s
+	WORD $0x4e2bd400 // fadd v0.4s, v0.4s, v11.4s
+	WORD $0x4e2fd400 // fadd v0.4s, v0.4s, v15.4s
+	FMOVQ F0, (R19)
+	WORD $0x4ea2d400 // fsub v0.4s, v0.4s, v2.4s
+	WORD $0x4e20d463 // fadd v3.4s, v3.4s, v0.4s
+	WORD $0x4e20cc01 // fmla v1.4s, v0.4s, v0.4s
+	WORD $0x4e2fd4c6 // fadd v6.4s, v6.4s, v15.4s
+	FMOVQ F6, (R15)
+	WORD $0x4ea2d4c6 // fsub v6.4s, v6.4s, v2.4s
+	WORD $0x4e26d463 // fadd v3.4s, v3.4s, v6.4s
+	WORD $0x4e26ccc1 // fmla v1.4s, v6.4s, v6.4s
+	WORD $0x4ea9d540 // fsub v0.4s, v10.4s, v9.4s
+	WORD $0x4e32cd00 // fmla v0.4s, v8.4s, v18.4s
+	WORD $0x4e2fd400 // fadd v0.4s, v0.4s, v15.4s
+	FMOVQ F0, (R14)
+	WORD $0x4ea2d400 // fsub v0.4s, v0.4s, v2.4s
+	WORD $0x4e20d463 // fadd v3.4s, v3.4s, v0.4s
+	WORD $0x4e20cc01 // fmla v1.4s, v0.4s, v0.4s
+	WORD $0x4e2fd4a5 // fadd v5.4s, v5.4s, v15.4s
+	FMOVQ F5, (R13)
+	WORD $0x4ea2d4a5 // fsub v5.4s, v5.4s, v2.4s
+	WORD $0x4e25d463 // fadd v3.4s, v3.4s, v5.4s
+	WORD $0x4e25cca1 // fmla v1.4s, v5.4s, v5.4s
+	WORD $0x4e2ad520 // fadd v0.4s, v9.4s, v10.4s
+	WORD $0x4e31cd00 // fmla v0.4s, v8.4s, v17.4s
+	WORD $0x4e2fd400 // fadd v0.4s, v0.4s, v15.4s
+	FMOVQ F0, (R12)
+	WORD $0x4ea2d400 // fsub v0.4s, v0.4s, v2.4s
+	WORD $0x4e20d463 // fadd v3.4s, v3.4s, v0.4s
+	WORD $0x4e20cc01 // fmla v1.4s, v0.4s, v0.4s
+	WORD $0x4e2fd484 // fadd v4.4s, v4.4s, v15.4s
+	FMOVQ F4, (R11)
+	WORD $0x4ea2d484 // fsub v4.4s, v4.4s, v2.4s
+	WORD $0x4e24d463 // fadd v3.4s, v3.4s, v4.4s
+	WORD $0x4e24cc81 // fmla v1.4s, v4.4s, v4.4s
+	WORD $0x4e2ad4e0 // fadd v0.4s, v7.4s, v10.4s
+	WORD $0x4ea9d400 // fsub v0.4s, v0.4s, v9.4s
+	WORD $0x4e30cd00 // fmla v0.4s, v8.4s, v16.4s
+	WORD $0x4e2fd400 // fadd v0.4s, v0.4s, v15.4s
+	FMOVQ F0, (R10)
+	WORD $0x4ea2d400 // fsub v0.4s, v0.4s, v2.4s
+	WORD $0x4e20d463 // fadd v3.4s, v3.4s, v0.4s
+	WORD $0x4e20cc01 // fmla v1.4s, v0.4s, v0.4s
+	FMOVQ 64(R1), F0
+	WORD $0x4e20d463 // fadd v3.4s, v3.4s, v0.4s
+	FMOVQ F3, 64(R1)
+	FMOVQ 128(R1), F0
+	WORD $0x4e20d421 // fadd v1.4s, v1.4s, v0.4s
+	FMOVQ F1, 128(R1)
+	FMOVQ 16(R20), F11
+	FMOVQ 16(R9), F10
+	FMOVQ 16(R8), F9
+	FMOVQ 16(R7), F8
+	FMOVQ 16(R6), F7
+	FMOVQ 16(R5), F3
+	FMOVQ 16(R4), F6
+	FMOVQ 16(R3), F5
+	FMOVQ 16(R2), F4
+	WORD $0x4e2ed463 // fadd v3.4s, v3.4s, v14.4s
+	FMOVQ F3, 16(R21)
+	FMOVQ 16(R1), F2
+	WORD $0x4ea2d463 // fsub v3.4s, v3.4s, v2.4s
+	WORD $0x6e23dc61 // fmul v1.4s, v3.4s, v3.4s
+	WORD $0x4e29d500 // fadd v0.4s, v8.4s, v9.4s
+	WORD $0x4e2ad400 // fadd v0.4s, v0.4s, v10.4s
+	WORD $0x4e2bd400 // fadd v0.4s, v0.4s, v11.4s
+	WORD $0x4e2ed400 // fadd v0.4s, v0.4s, v14.4s
+	FMOVQ F0, 16(R19)
+	WORD $0x4ea2d400 // fsub v0.4s, v0.4s, v2.4s
+	WORD $0x4e20d463 // fadd v3.4s, v3.4s, v0.4s
+	WORD $0x4e20cc01 // fmla v1.4s, v0.4s, v0.4s
+	WORD $0x4e2ed4c6 // fadd v6.4s, v6.4s, v14.4s
+	FMOVQ F6, 16(R15)
+	WORD $0x4ea2d4c6 // fsub v6.4s, v6.4s, v2.4s
+	WORD $0x4e26d463 // fadd v3.4s, v3.4s, v6.4s
+	WORD $0x4e26ccc1 // fmla v1.4s, v6.4s, v6.4s
+	WORD $0x4ea9d540 // fsub v0.4s, v10.4s, v9.4s
+	WORD $0x4e32cd00 // fmla v0.4s, v8.4s, v18.4s
+	WORD $0x4e2ed400 // fadd v0.4s, v0.4s, v14.4s
+	FMOVQ F0, 16(R14)
+	WORD $0x4ea2d400 // fsub v0.4s, v0.4s, v2.4s
+	WORD $0x4e20d463 // fadd v3.4s, v3.4s, v0.4s
+	WORD $0x4e20cc01 // fmla v1.4s, v0.4s, v0.4s
+	WORD $0x4e2ed4a5 // fadd v5.4s, v5.4s, v14.4s
+	FMOVQ F5, 16(R13)
+	WORD $0x4ea2d4a5 // fsub v5.4s, v5.4s, v2.4s
+	WORD $0x4e25d463 // fadd v3.4s, v3.4s, v5.4s
+	WORD $0x4e25cca1 // fmla v1.4s, v5.4s, v5.4s
+	WORD $0x4e2ad520 // fadd v0.4s, v9.4s, v10.4s
+	WORD $0x4e31cd00 // fmla v0.4s, v8.4s, v17.4s
+	WORD $0x4e2ed400 // fadd v0.4s, v0.4s, v14.4s
+	FMOVQ F0, 16(R12)
+	WORD $0x4ea2d400 // fsub v0.4s, v0.4s, v2.4s
+	WORD $0x4e20d463 // fadd v3.4s, v3.4s, v0.4s
+	WORD $0x4e20cc01 // fmla v1.4s, v0.4s, v0.4s
+	WORD $0x4e2ed484 // fadd v4.4s, v4.4s, v14.4s
+	FMOVQ F4, 16(R11)
+	WORD $0x4ea2d484 // fsub v4.4s, v4.4s, v2.4s
+	WORD $0x4e24d463 // fadd v3.4s, v3.4s, v4.4s
+	WORD $0x4e24cc81 // fmla v1.4s, v4.4s, v4.4s
+	WORD $0x4e2ad4e0 // fadd v0.4s, v7.4s, v10.4s
+	WORD $0x4ea9d400 // fsub v0.4s, v0.4s, v9.4s
+	WORD $0x4e30cd00 // fmla v0.4s, v8.4s, v16.4s
+	WORD $0x4e2ed400 // fadd v0.4s, v0.4s, v14.4s
+	FMOVQ F0, 16(R10)
+	WORD $0x4ea2d400 // fsub v0.4s, v0.4s, v2.4s
+	WORD $0x4e20d463 // fadd v3.4s, v3.4s, v0.4s
+	WORD $0x4e20cc01 // fmla v1.4s, v0.4s, v0.4s
+	FMOVQ 80(R1), F0
+	WORD $0x4e20d463 // fadd v3.4s, v3.4s, v0.4s
+	FMOVQ F3, 80(R1)
+	FMOVQ 144(R1), F0
+	WORD $0x4e20d421 // fadd v1.4s, v1.4s, v0.4s
+	FMOVQ F1, 144(R1)
+	FMOVQ 32(R20), F11
+	FMOVQ 32(R9), F10
+	FMOVQ 32(R8), F9
+	FMOVQ 32(R7), F8
+	FMOVQ 32(R6), F7
+	FMOVQ 32(R5), F3
+	FMOVQ 32(R4), F6
+	FMOVQ 32(R3), F5
+	FMOVQ 32(R2), F4
+	WORD $0x4e2dd463 // fadd v3.4s, v3.4s, v13.4s
+	FMOVQ F3, 32(R21)
+	FMOVQ 32(R1), F2
+	WORD $0x4ea2d463 // fsub v3.4s, v3.4s, v2.4s
+	WORD $0x6e23dc61 // fmul v1.4s, v3.4s, v3.4s
+	WORD $0x4e29d500 // fadd v0.4s, v8.4s, v9.4s
+	WORD $0x4e2ad400 // fadd v0.4s, v0.4s, v10.4s
+	WORD $0x4e2bd400 // fadd v0.4s, v0.4s, v11.4s
+	WORD $0x4e2dd400 // fadd v0.4s, v0.4s, v13.4s
+	FMOVQ F0, 32(R19)
+	WORD $0x4ea2d400 // fsub v0.4s, v0.4s, v2.4s
+	WORD $0x4e20d463 // fadd v3.4s, v3.4s, v0.4s
+	WORD $0x4e20cc01 // fmla v1.4s, v0.4s, v0.4s
+	WORD $0x4e2dd4c6 // fadd v6.4s, v6.4s, v13.4s
+	FMOVQ F6, 32(R15)
+	WORD $0x4ea2d4c6 // fsub v6.4s, v6.4s, v2.4s
+	WORD $0x4e26d463 // fadd v3.4s, v3.4s, v6.4s
+	WORD $0x4e26ccc1 // fmla v1.4s, v6.4s, v6.4s
+	WORD $0x4ea9d540 // fsub v0.4s, v10.4s, v9.4s
+	WORD $0x4e32cd00 // fmla v0.4s, v8.4s, v18.4s
+	WORD $0x4e2dd400 // fadd v0.4s, v0.4s, v13.4s
+	FMOVQ F0, 32(R14)
+	WORD $0x4ea2d400 // fsub v0.4s, v0.4s, v2.4s
+	WORD $0x4e20d463 // fadd v3.4s, v3.4s, v0.4s
+	WORD $0x4e20cc01 // fmla v1.4s, v0.4s, v0.4s
+	WORD $0x4e2dd4a5 // fadd v5.4s, v5.4s, v13.4s
+	FMOVQ F5, 32(R13)
+	WORD $0x4ea2d4a5 // fsub v5.4s, v5.4s, v2.4s
+	WORD $0x4e25d463 // fadd v3.4s, v3.4s, v5.4s
+	WORD $0x4e25cca1 // fmla v1.4s, v5.4s, v5.4s
+	WORD $0x4e2ad520 // fadd v0.4s, v9.4s, v10.4s
+	WORD $0x4e31cd00 // fmla v0.4s, v8.4s, v17.4s
+	WORD $0x4e2dd400 // fadd v0.4s, v0.4s, v13.4s
+	FMOVQ F0, 32(R12)
+	WORD $0x4ea2d400 // fsub v0.4s, v0.4s, v2.4s
+	WORD $0x4e20d463 // fadd v3.4s, v3.4s, v0.4s
+	WORD $0x4e20cc01 // fmla v1.4s, v0.4s, v0.4s
+	WORD $0x4e2dd484 // fadd v4.4s, v4.4s, v13.4s
+	FMOVQ F4, 32(R11)
+	WORD $0x4ea2d484 // fsub v4.4s, v4.4s, v2.4s
+	WORD $0x4e24d463 // fadd v3.4s, v3.4s, v4.4s
+	WORD $0x4e24cc81 // fmla v1.4s, v4.4s, v4.4s
+	WORD $0x4e2ad4e0 // fadd v0.4s, v7.4s, v10.4s
+	WORD $0x4ea9d400 // fsub v0.4s, v0.4s, v9.4s
+	WORD $0x4e30cd00 // fmla v0.4s, v8.4s, v16.4s
+	WORD $0x4e2dd400 // fadd v0.4s, v0.4s, v13.4s
+	FMOVQ F0, 32(R10)
+	WORD $0x4ea2d400 // fsub v0.4s, v0.4s, v2.4s
+	WORD $0x4e20d463 // fadd v3.4s, v3.4s, v0.4s
+	WORD $0x4e20cc01 // fmla v1.4s, v0.4s, v0.4s
+	FMOVQ 96(R1), F0
+	WORD $0x4e20d463 // fadd v3.4s, v3.4s, v0.4s
+	FMOVQ F3, 96(R1)
+	FMOVQ 160(R1), F0
+	WORD $0x4e20d421 // fadd v1.4s, v1.4s, v0.4s
+	FMOVQ F1, 160(R1)
+	FMOVQ 48(R20), F11
+	FMOVQ 48(R9), F10
+	FMOVQ 48(R8), F9
+	FMOVQ 48(R7), F8
+	FMOVQ 48(R6), F7
+	FMOVQ 48(R5), F3
+	FMOVQ 48(R4), F6
+	FMOVQ 48(R3), F5
+	FMOVQ 48(R2), F4
+	WORD $0x4e2cd463 // fadd v3.4s, v3.4s, v12.4s
+	FMOVQ F3, 48(R21)
+	FMOVQ 48(R1), F2
+	WORD $0x4ea2d463 // fsub v3.4s, v3.4s, v2.4s
+	WORD $0x6e23dc61 // fmul v1.4s, v3.4s, v3.4s
+	WORD $0x4e29d500 // fadd v0.4s, v8.4s, v9.4s
+	WORD $0x4e2ad400 // fadd v0.4s, v0.4s, v10.4s
+	WORD $0x4e2bd400 // fadd v0.4s, v0.4s, v11.4s
+	WORD $0x4e2cd400 // fadd v0.4s, v0.4s, v12.4s
+	FMOVQ F0, 48(R19)
+	WORD $0x4ea2d400 // fsub v0.4s, v0.4s, v2.4s
+	WORD $0x4e20d463 // fadd v3.4s, v3.4s, v0.4s
+	WORD $0x4e20cc01 // fmla v1.4s, v0.4s, v0.4s
+	WORD $0x4e2cd4c6 // fadd v6.4s, v6.4s, v12.4s
+	FMOVQ F6, 48(R15)
+	WORD $0x4ea2d4c6 // fsub v6.4s, v6.4s, v2.4s
+	WORD $0x4e26d463 // fadd v3.4s, v3.4s, v6.4s
+	WORD $0x4e26ccc1 // fmla v1.4s, v6.4s, v6.4s
+	WORD $0x4ea9d540 // fsub v0.4s, v10.4s, v9.4s
+	WORD $0x4e32cd00 // fmla v0.4s, v8.4s, v18.4s
+	WORD $0x4e2cd400 // fadd v0.4s, v0.4s, v12.4s
+	FMOVQ F0, 48(R14)
+	WORD $0x4ea2d400 // fsub v0.4s, v0.4s, v2.4s
+	WORD $0x4e20d463 // fadd v3.4s, v3.4s, v0.4s
+	WORD $0x4e20cc01 // fmla v1.4s, v0.4s, v0.4s
+	WORD $0x4e2cd4a5 // fadd v5.4s, v5.4s, v12.4s
+	FMOVQ F5, 48(R13)
+	WORD $0x4ea2d4a5 // fsub v5.4s, v5.4s, v2.4s
+	WORD $0x4e25d463 // fadd v3.4s, v3.4s, v5.4s
+	WORD $0x4e25cca1 // fmla v1.4s, v5.4s, v5.4s
+	WORD $0x4e2ad520 // fadd v0.4s, v9.4s, v10.4s
+	WORD $0x4e31cd00 // fmla v0.4s, v8.4s, v17.4s
+	WORD $0x4e2cd400 // fadd v0.4s, v0.4s, v12.4s
+	FMOVQ F0, 48(R12)
+	WORD $0x4ea2d400 // fsub v0.4s, v0.4s, v2.4s
+	WORD $0x4e20d463 // fadd v3.4s, v3.4s, v0.4s
+	WORD $0x4e20cc01 // fmla v1.4s, v0.4s, v0.4s
+	WORD $0x4e2cd484 // fadd v4.4s, v4.4s, v12.4s
+	FMOVQ F4, 48(R11)
+	WORD $0x4ea2d484 // fsub v4.4s, v4.4s, v2.4s
+	WORD $0x4e24d463 // fadd v3.4s, v3.4s, v4.4s
+	WORD $0x4e24cc81 // fmla v1.4s, v4.4s, v4.4s
+	WORD $0x4e2ad4e0 // fadd v0.4s, v7.4s, v10.4s
+	WORD $0x4ea9d400 // fsub v0.4s, v0.4s, v9.4s
+	WORD $0x4e30cd00 // fmla v0.4s, v8.4s, v16.4s
+	WORD $0x4e2cd400 // fadd v0.4s, v0.4s, v12.4s
+	FMOVQ F0, 48(R10)
+	WORD $0x4ea2d400 // fsub v0.4s, v0.4s, v2.4s
+	WORD $0x4e20d463 // fadd v3.4s, v3.4s, v0.4s
+	WORD $0x4e20cc01 // fmla v1.4s, v0.4s, v0.4s
+	FMOVQ 112(R1), F0
+	WORD $0x4e20d463 // fadd v3.4s, v3.4s, v0.4s
+	FMOVQ F3, 112(R1)
+	FMOVQ 176(R1), F0
+	WORD $0x4e20d421 // fadd v1.4s, v1.4s, v0.4s
+	FMOVQ F1, 176(R1)
+	ADD R23, R21, R21
+	ADD R23, R19, R19
+	ADD R23, R15, R15
+	ADD R23, R14, R14
+	ADD R23, R13, R13
+	ADD R23, R12, R12
+	ADD R23, R11, R11
+	ADD R23, R10, R10
+	ADD R22, R20, R20
+	ADD R22, R9, R9
+	ADD R22, R8, R8
+	ADD R22, R7, R7
+	ADD R22, R6, R6
+	ADD R22, R5, R5
+	ADD R22, R4, R4
+	ADD R22, R3, R3
+	ADD R22, R2, R2
 	MOVD n+48(FP), R0
 	SUB $1, R0, R0
 	MOVD R0, n+48(FP)

@@ -117,10 +117,18 @@ func avx512Kernels() *kernels {
 			past:       pastF3x3AVX512,
 		},
 		{Outputs: 4, Taps: 3, Halving: true}: {
-			data:    dataF4x3HalvingAVX512,
-			weights: weightsF4x3HalvingAVX512,
-			output:  outputF4x3HalvingAVX512,
-			past:    pastF4x3HalvingAVX512,
+			data:       dataF4x3HalvingAVX512,
+			grad:       gradF4x3HalvingAVX512,
+			weights:    weightsF4x3HalvingAVX512,
+			weightGrad: weightGradF4x3HalvingAVX512,
+			output:     outputF4x3HalvingAVX512,
+			past:       pastF4x3HalvingAVX512,
+		},
+		{Outputs: 8, Taps: 3, Doubling: true}: {
+			data:    dataF8x3DoublingAVX512,
+			weights: weightsF8x3DoublingAVX512,
+			output:  outputF8x3DoublingAVX512,
+			past:    pastF8x3DoublingAVX512,
 		},
 	}
 	return ks
@@ -203,10 +211,18 @@ func avx2Kernels() *kernels {
 			past:       pastF3x3AVX2,
 		},
 		{Outputs: 4, Taps: 3, Halving: true}: {
-			data:    dataF4x3HalvingAVX2,
-			weights: weightsF4x3HalvingAVX2,
-			output:  outputF4x3HalvingAVX2,
-			past:    pastF4x3HalvingAVX2,
+			data:       dataF4x3HalvingAVX2,
+			grad:       gradF4x3HalvingAVX2,
+			weights:    weightsF4x3HalvingAVX2,
+			weightGrad: weightGradF4x3HalvingAVX2,
+			output:     outputF4x3HalvingAVX2,
+			past:       pastF4x3HalvingAVX2,
+		},
+		{Outputs: 8, Taps: 3, Doubling: true}: {
+			data:    dataF8x3DoublingAVX2,
+			weights: weightsF8x3DoublingAVX2,
+			output:  outputF8x3DoublingAVX2,
+			past:    pastF8x3DoublingAVX2,
 		},
 	}
 	return ks

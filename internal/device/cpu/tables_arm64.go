@@ -81,10 +81,18 @@ func neonKernels() *kernels {
 			past:       pastF3x3NEON,
 		},
 		{Outputs: 4, Taps: 3, Halving: true}: {
-			data:    dataF4x3HalvingNEON,
-			weights: weightsF4x3HalvingNEON,
-			output:  outputF4x3HalvingNEON,
-			past:    pastF4x3HalvingNEON,
+			data:       dataF4x3HalvingNEON,
+			grad:       gradF4x3HalvingNEON,
+			weights:    weightsF4x3HalvingNEON,
+			weightGrad: weightGradF4x3HalvingNEON,
+			output:     outputF4x3HalvingNEON,
+			past:       pastF4x3HalvingNEON,
+		},
+		{Outputs: 8, Taps: 3, Doubling: true}: {
+			data:    dataF8x3DoublingNEON,
+			weights: weightsF8x3DoublingNEON,
+			output:  outputF8x3DoublingNEON,
+			past:    pastF8x3DoublingNEON,
 		},
 	}
 	return ks

@@ -5,8 +5,8 @@ import (
 	"github.com/voxsaw/voxsaw/internal/device/cpu/toomcook"
 )
 
-// winograd is a convolution of stride 1 or 2, or the data gradient of one of stride 1: a
-// convolution with flipped weights, input and output channels exchanged. The weights are
+// winograd is a convolution of stride 1 or 2, or the data gradient of one: a convolution with
+// flipped weights, input and output channels exchanged. The weights are
 // transformed first, then blocks of tiles are worked on one by one. See winograd.go.
 type winograd struct {
 	cpu     *CPU
@@ -40,7 +40,7 @@ func newWinogradGeometry(s device.ConvSpec, transposed bool) winogradGeometry {
 	if transposed {
 		g.in, g.out, g.weights = g.out, g.in, g.weights.swapped()
 		for i := range g.pad {
-			g.pad[i] = s.Kernel[i] - 1 - g.pad[i]
+			g.pad[i] = (s.Kernel[i] - 1 - g.pad[i]) / s.Stride[i]
 		}
 	}
 	return g
@@ -56,7 +56,7 @@ func newWinograd(c *CPU, s device.ConvSpec, transposed bool, tile toomcook.Tile)
 	if !t.flat {
 		t.makeStrips(c.opt.Threads)
 	}
-	k.in = newOperand(t, g.in, f.data, g.in.blocks, t.points, t.tile.Step(), g.pad)
+	k.in = newOperand(t, g.in, f.data, g.in.blocks, t.tile.Inputs(), t.tile.Step(), g.pad)
 	k.out = newResult(t, g.out, f.output, g.out.blocks)
 	k.passing = passing{lanes: lanesOf(c.kernels.name)}
 	k.weights = newPointWeights(t, c.kernels, g.weights, transposed)
@@ -81,9 +81,9 @@ func newWinograd(c *CPU, s device.ConvSpec, transposed bool, tile toomcook.Tile)
 // blockTiles is how many tiles a block should have. With few channels the points of 24 tiles stay
 // in a second-level cache; with more it counts that the weights, which each block reads from a more
 // distant cache, are read for as many tiles as possible. With a stride of 2 a tile has eight times
-// as many inputs.
+// as many inputs, or outputs.
 func blockTiles(tile toomcook.Tile, inBlocks, outBlocks int) int {
-	if n := inBlocks + outBlocks; n > 5 && !tile.Halving {
+	if n := inBlocks + outBlocks; n > 5 && tile.Stride() == 1 {
 		return min(108, 12*n)
 	}
 	return 24

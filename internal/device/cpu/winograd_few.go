@@ -85,7 +85,7 @@ func newWinogradFew(c *CPU, s device.ConvSpec, transposed bool, tile toomcook.Ti
 	k.t = newTiling(tile, isFlat(s), s.N, g.out.size, 1<<30, 1)
 	t := &k.t
 	k.in = newAllPoints(tile, isFlat(s), s.N, g.out.size, c.opt.Threads,
-		func(t *tiling) *operand { return newOperand(t, g.in, f.data, 1, t.points, t.tile.Step(), g.pad) })
+		func(t *tiling) *operand { return newOperand(t, g.in, f.data, 1, t.tile.Inputs(), t.tile.Step(), g.pad) })
 	if g.out.blocks < 4*c.opt.Threads {
 		k.width = 1
 	}
@@ -248,13 +248,14 @@ func newWinogradFewGradient(c *CPU, s device.ConvSpec, tile toomcook.Tile) *wino
 	k.t = newTiling(tile, isFlat(s), s.N, g.out.size, 1<<30, 1)
 	t := &k.t
 	k.in = newAllPoints(tile, isFlat(s), s.N, g.out.size, c.opt.Threads,
-		func(t *tiling) *operand { return newOperand(t, g.in, f.data, 1, t.points, t.tile.Step(), g.pad) })
+		func(t *tiling) *operand { return newOperand(t, g.in, f.data, 1, t.tile.Inputs(), t.tile.Step(), g.pad) })
 	k.out = newAllPoints(tile, isFlat(s), s.N, g.out.size, c.opt.Threads,
 		func(t *tiling) *operand { return newOperand(t, g.out, f.grad, 1, t.m, t.m, [3]int{}) })
 	k.weights = newPointWeights(t, c.kernels, k.w, false)
+	k.weights.share(k.in.plane, k.out.plane)
 	k.plane = oddLines(block * 2 * block)
 	k.pointsAt = 2 * k.weights.tile()
-	k.stageAt = k.pointsAt + t.points*t.points*k.plane
+	k.stageAt = k.pointsAt + k.weights.points*k.weights.points*k.plane
 	k.work = aligned(max(k.stageAt+k.weights.stage, k.in.o.size, k.out.o.size))
 	k.out.at = k.in.size()
 	k.workAt = k.out.at + k.out.size()
@@ -302,12 +303,15 @@ func (k *winogradFewGradient) do(worker, item int) {
 	points, stage := work[k.pointsAt:k.stageAt], work[k.stageAt:]
 	by := product{rows: k.weights.inputs(ib), vectors: vectors, k: tiles, as: block, bs: block,
 		bv: k.out.points() * k.out.plane, cs: 2 * block, cv: block}
-	each := repeats{t.points * t.points, k.in.plane, k.out.plane, k.plane}
 	for z := range t.pz {
 		x, dy := k.scratch[k.in.offset(ib, z*t.points*t.points):], k.scratch[k.out.offset(ob, z*t.points*t.points):]
-		k.cpu.kernels.pointsOuter(&by, each, x, dy, points, oneTerm)
-		for v := range vectors {
-			k.weights.gradientXY(work[v*k.weights.tile():], points[v*block:], stage, k.plane, 2*block, z, ib)
+		by.add = z >= k.weights.pz
+		k.weights.sum(by, x, dy, points, k.in.plane, k.out.plane, k.plane)
+		if z < k.weights.pz-1 || z == t.pz-1 { // the last of those with these weights
+			for v := range vectors {
+				k.weights.gradientXY(work[v*k.weights.tile():], points[v*block:], stage, k.plane, 2*block,
+					ofPoint(z, k.weights.pz), ib)
+			}
 		}
 	}
 	for v := range vectors {

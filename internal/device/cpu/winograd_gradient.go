@@ -5,9 +5,9 @@ import (
 	"github.com/voxsaw/voxsaw/internal/device/cpu/toomcook"
 )
 
-// winogradGradient is the weight gradient of a convolution of stride 1, in blocks as [winograd]:
-// inputs by BT and output gradients by A, for each point channels x tiles times tiles x channels,
-// and the sum over all tiles back by GT, once.
+// winogradGradient is the weight gradient of a convolution of stride 1 or 2, in blocks as
+// [winograd]: inputs by BT and output gradients by A, for each point channels x tiles times tiles x
+// channels, and the sum over all tiles back by GT, once.
 //
 // The blocks are dealt to slabs, each with sums of its own, which are added up in their order; how
 // many there are depends on the number of threads, and with it the rounding. Each block is summed
@@ -44,9 +44,10 @@ func newWinogradGradient(c *CPU, s device.ConvSpec, tile toomcook.Tile) *winogra
 	want := max(sumTiles, blockTiles(tile, in.blocks, out.blocks))
 	k.t = newTiling(tile, isFlat(s), s.N, out.size, want, 2*c.opt.Threads)
 	t := &k.t
-	k.in = newOperand(t, in, f.data, in.blocks, t.points, t.tile.Step(), s.Pad)
+	k.in = newOperand(t, in, f.data, in.blocks, t.tile.Inputs(), t.tile.Step(), s.Pad)
 	k.out = newOperand(t, out, f.grad, out.blocks, t.m, t.m, [3]int{})
 	k.weights = newPointWeights(t, c.kernels, k.w, false)
+	k.weights.share(k.in.plane, k.out.plane)
 	k.slabs = min(max(min(maxSlabs, slabElements/k.weights.size), c.opt.Threads), t.blocks)
 	if k.slabs > c.opt.Threads {
 		k.slabs -= k.slabs % c.opt.Threads
@@ -74,7 +75,7 @@ func (k *winogradGradient) Run(out, in []device.Buffer, scratch device.Buffer) {
 func (k *winogradGradient) convolve(dw, x, dy, _, scratch Slice) {
 	k.dw, k.x, k.dy, k.scratch = dw, x, dy, scratch
 	k.cpu.pool.run(k.slabs, k)
-	k.cpu.pool.run(k.t.pz*k.t.points, (*winogradSlabs)(k))
+	k.cpu.pool.run(k.weights.pz*k.weights.points, (*winogradSlabs)(k))
 	k.cpu.pool.run(k.weights.pairs(), (*winogradTaps)(k))
 	k.dw, k.x, k.dy, k.scratch = nil, nil, nil, nil
 }
@@ -97,7 +98,7 @@ func (k *winogradGradient) do(worker, slab int) {
 // block adds one block to the sums, or begins with it, one point in y after the other: its points
 // along x stay in a near cache.
 func (k *winogradGradient) block(work, sums []float32, b tileBlock, before int, add bool) {
-	t, in, out := &k.t, k.in, k.out
+	t, in, out, w := &k.t, k.in, k.out, k.weights
 	inWork, outWork, inPoints, outPoints := work[:in.size], work[in.size:k.inYAt], work[k.inAt:k.outAt], work[k.outAt:]
 	inY, outY := work[k.inYAt:k.outYAt], work[k.outYAt:k.inAt]
 	in.transformZ(inWork, k.x, b, 0, before)
@@ -108,14 +109,15 @@ func (k *winogradGradient) block(work, sums []float32, b tileBlock, before int, 
 		for y := range t.points {
 			in.transformX(inPoints, inY, y, b)
 			out.transformX(outPoints, outY, y, b)
-			for p := range t.points {
+			add := add || z >= w.pz || y >= w.points
+			for p := range w.points {
 				x, dy := inPoints[p*in.plane:], outPoints[p*out.plane:]
-				to := sums[((z*t.points+y)*t.points+p)*k.weights.plane:]
+				to := sums[((ofPoint(z, w.pz)*w.points+ofPoint(y, w.points))*w.points+p)*w.plane:]
 				for g := 0; 2*g < out.blocks; g++ {
-					vectors := k.weights.vectors(2 * g)
-					by := product{rows: k.weights.in, vectors: vectors, k: b.tiles, as: in.depth, bs: out.depth,
+					vectors := w.vectors(2 * g)
+					by := product{rows: w.in, vectors: vectors, k: b.tiles, as: in.depth, bs: out.depth,
 						bv: block, cs: vectors * block, cv: block, add: add}
-					k.cpu.kernels.rowsOuter(&by, x, dy[2*g*block:], to[k.weights.columns(g):], oneTerm)
+					k.cpu.kernels.rowsOuter(&by, x, dy[2*g*block:], to[w.columns(g):], w.terms(p))
 				}
 			}
 		}
@@ -126,7 +128,7 @@ func (k *winogradGradient) block(work, sums []float32, b tileBlock, before int, 
 type winogradSlabs winogradGradient
 
 func (k *winogradSlabs) do(_, item int) {
-	n := k.t.points * k.weights.plane
+	n := k.weights.points * k.weights.plane
 	sum := k.scratch[item*n:][:n]
 	for slab := 1; slab < k.slabs; slab++ {
 		k.cpu.kernels.addVectors(sum, k.scratch[slab*k.weights.size+item*n:])

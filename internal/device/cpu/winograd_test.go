@@ -22,11 +22,13 @@ func winogradMakers(c *CPU, tile toomcook.Tile, byChannels bool) makers {
 			return newWinograd(c, s, transposed, tile), nil
 		}
 	}
-	m.conv = conv(false)
-	if tile.Halving { // which has no gradients
+	if !tile.Halving {
+		m.transposed = conv(true)
+	}
+	if tile.Doubling { // which has nothing else
 		return m
 	}
-	m.transposed = conv(true)
+	m.conv = conv(false)
 	m.weights = func(s device.ConvSpec) (device.Kernel, error) {
 		if byChannels {
 			return newWinogradFewGradient(c, s, tile), nil
@@ -41,11 +43,12 @@ func winogradMakers(c *CPU, tile toomcook.Tile, byChannels bool) makers {
 var winogradTolerance = map[toomcook.Tile]float64{{Outputs: 4, Taps: 5}: 3e-5, {Outputs: 3, Taps: 5}: 2e-5,
 	{Outputs: 2, Taps: 5}: 1.5e-5, {Outputs: 6, Taps: 3}: 3e-5,
 	{Outputs: 4, Taps: 3}: 1.5e-5, {Outputs: 2, Taps: 3}: 3e-6, {Outputs: 3, Taps: 3}: 1e-5,
-	{Outputs: 4, Taps: 3, Halving: true}: 1.5e-5}
+	{Outputs: 4, Taps: 3, Halving: true}: 1.5e-5, {Outputs: 8, Taps: 3, Doubling: true}: 1.5e-5}
 
 // has says whether a tile is for a convolution.
 func has(tile toomcook.Tile, s device.ConvSpec) bool {
-	return s.Kernel[1] == tile.Taps && s.Stride[1] == tile.Step()/tile.Outputs
+	return s.Kernel[1] == tile.Taps && s.Stride[1] == tile.Stride() &&
+		!(tile.Doubling && s.Pad != [3]int{s.Kernel[0] / 2, 1, 1})
 }
 
 var winogradCases = []device.ConvSpec{

@@ -36,9 +36,9 @@ type pastFunc func(dst, src *float32, dstStep, srcStep, dstNext, srcNext, n int,
 // transforms are the five matrices of one Winograd tile, see package toomcook.
 type transforms struct {
 	data       transformFunc // BT: inputs -> points
-	grad       transformFunc // A: output gradients -> points; nil with a stride of 2
+	grad       transformFunc // A: output gradients -> points; nil of a tile that doubles
 	weights    transformFunc // G: weights -> points
-	weightGrad transformFunc // GT: points -> weight gradients; nil with a stride of 2
+	weightGrad transformFunc // GT: points -> weight gradients; nil of a tile that doubles
 	output     outputFunc    // AT: points -> outputs
 	past       pastFunc      // AT, too
 }
@@ -47,7 +47,7 @@ func genericTransforms(t toomcook.Tile) *transforms {
 	m := toomcook.New(t)
 	f := &transforms{data: genericTransform(m.BT), weights: genericTransform(m.G), output: genericOutput(m.AT),
 		past: genericPast(m.AT)}
-	if !t.Halving {
+	if !t.Doubling {
 		f.grad, f.weightGrad = genericTransform(m.A), genericTransform(m.GT)
 	}
 	return f

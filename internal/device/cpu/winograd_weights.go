@@ -16,6 +16,8 @@ type pointWeights struct {
 	ys           int  // elements of the points in y of one point in z, for a pair of blocks
 	stage        int  // elements of those, or of the taps of a pair that is turned round
 	work         int  // elements of a tile and a stage
+	// of a gradient: the points that have the last weights, see share
+	sharing []term
 }
 
 func newPointWeights(t *tiling, ks *kernels, l weightLayout, exchanged bool) *pointWeights {
@@ -51,6 +53,38 @@ func (w *pointWeights) multiply(by *product, a, b, c []float32, aPlane, bPlane, 
 	if more := w.tiling.points - w.points; more > 0 {
 		w.kernels.pointsProduct(by, repeats{more, aPlane, 0, cPlane}, a[w.points*aPlane:], b[(w.points-1)*bPlane:],
 			c[w.points*cPlane:], terms)
+	}
+}
+
+// share says how far apart the points of the inputs and of the gradient of the outputs lie.
+func (w *pointWeights) share(aPlane, bPlane int) {
+	for i := range w.tiling.points - w.points + 1 {
+		w.sharing = append(w.sharing, term{i * aPlane, i * bPlane})
+	}
+}
+
+// terms are the products that make up the gradient of the weights of a point along x.
+func (w *pointWeights) terms(point int) []term {
+	if point < w.points-1 {
+		return oneTerm
+	}
+	return w.sharing
+}
+
+// sum multiplies all points of one point in z, and sums up those that have weights in common.
+func (w *pointWeights) sum(by product, a, b, c []float32, aPlane, bPlane, cPlane int) {
+	n := w.tiling.points
+	if w.points == n {
+		w.kernels.pointsOuter(&by, repeats{n * n, aPlane, bPlane, cPlane}, a, b, c, oneTerm)
+		return
+	}
+	last := w.points - 1
+	for y := range n {
+		to := c[ofPoint(y, w.points)*w.points*cPlane:]
+		by.add = by.add || y >= w.points
+		w.kernels.pointsOuter(&by, repeats{last, aPlane, bPlane, cPlane}, a[y*n*aPlane:], b[y*n*bPlane:], to, oneTerm)
+		w.kernels.pointsOuter(&by, repeats{1, 0, 0, 0}, a[(y*n+last)*aPlane:], b[(y*n+last)*bPlane:], to[last*cPlane:],
+			w.sharing)
 	}
 }
 

@@ -41,17 +41,20 @@ func main() {
 		b.WriteString("\tks.winograd = map[toomcook.Tile]*transforms{\n")
 		for _, t := range toomcook.Tiles {
 			m := toomcook.New(t)
-			name, halving := fmt.Sprintf("F%dx%d", t.Outputs, t.Taps), ""
-			if t.Halving {
-				name, halving = name+"Halving", ", Halving: true"
+			name, more := fmt.Sprintf("F%dx%d", t.Outputs, t.Taps), ""
+			switch {
+			case t.Halving:
+				name, more = name+"Halving", ", Halving: true"
+			case t.Doubling:
+				name, more = name+"Doubling", ", Doubling: true"
 			}
-			fmt.Fprintf(&b, "\t\t{Outputs: %d, Taps: %d%s}: {\n", t.Outputs, t.Taps, halving)
+			fmt.Fprintf(&b, "\t\t{Outputs: %d, Taps: %d%s}: {\n", t.Outputs, t.Taps, more)
 			fmt.Fprintf(&b, "\t\t\tdata: %s,\n", transform(s, "data"+name, m.BT, plain))
-			if !t.Halving { // which has no gradients
+			if !t.Doubling { // which has no gradients
 				fmt.Fprintf(&b, "\t\t\tgrad: %s,\n", transform(s, "grad"+name, m.A, plain))
 			}
 			fmt.Fprintf(&b, "\t\t\tweights: %s,\n", transform(s, "weights"+name, m.G, plain))
-			if !t.Halving {
+			if !t.Doubling {
 				fmt.Fprintf(&b, "\t\t\tweightGrad: %s,\n", transform(s, "weightGrad"+name, m.GT, plain))
 			}
 			fmt.Fprintf(&b, "\t\t\toutput: %s,\n", transform(s, "output"+name, m.AT, output))

@@ -9,7 +9,9 @@
 //	dw = GT ((BT x) * (A dy))
 //
 // A correlation of stride 2 is the sum of two of stride 1: of the first, third, ... tap with every
-// other input, and of the second, fourth, ... with those between.
+// other input, and of the second, fourth, ... with those between. The gradient of its inputs is
+// such a pair, too: that of every other input has the first, third, ... tap, that of the others the
+// second, fourth, ....
 //
 // Start at [New]. Package cpu computes with these matrices, its assembly generator writes them out
 // as instructions.
@@ -24,19 +26,41 @@ import (
 type Tile struct {
 	Outputs, Taps int
 	Halving       bool // of stride 2
+	Doubling      bool // of the gradient of its inputs, with a padding of 1: Outputs is even
 }
 
 // Tiles are those that package cpu has kernels for.
 var Tiles = []Tile{{Outputs: 4, Taps: 5}, {Outputs: 3, Taps: 5}, {Outputs: 2, Taps: 5}, {Outputs: 6, Taps: 3},
-	{Outputs: 4, Taps: 3}, {Outputs: 2, Taps: 3}, {Outputs: 3, Taps: 3}, {Outputs: 4, Taps: 3, Halving: true}}
+	{Outputs: 4, Taps: 3}, {Outputs: 2, Taps: 3}, {Outputs: 3, Taps: 3}, {Outputs: 4, Taps: 3, Halving: true},
+	{Outputs: 8, Taps: 3, Doubling: true}}
 
-// Points is the number of multiplications, m+r-1 (2m+r-2 with stride 2), which is also the number
-// of inputs.
-func (t Tile) Points() int {
-	if t.Halving {
-		return 2*t.Outputs + t.Taps - 2
+// Stride is that of the convolution.
+func (t Tile) Stride() int {
+	if t.Halving || t.Doubling {
+		return 2
 	}
-	return t.Outputs + t.Taps - 1
+	return 1
+}
+
+// each is how many outputs a tile has of each of the correlations of stride 1 that it consists of.
+func (t Tile) each() int {
+	if t.Doubling {
+		return t.Outputs / 2
+	}
+	return t.Outputs
+}
+
+// Points is the number of multiplications: m+r-1, and with stride 2 those of both parts.
+func (t Tile) Points() int {
+	return t.Stride()*(t.each()-1) + t.Taps
+}
+
+// Inputs is the number of inputs.
+func (t Tile) Inputs() int {
+	if t.Doubling {
+		return t.each() + (t.Taps+1)/2 - 1
+	}
+	return t.Points()
 }
 
 // Step is how many inputs the next tile begins after this one.
@@ -44,21 +68,24 @@ func (t Tile) Step() int {
 	if t.Halving {
 		return 2 * t.Outputs
 	}
-	return t.Outputs
+	return t.each()
 }
 
 // Weights is how many of the points have weights of their own. Those after them have the last
 // one's.
 func (t Tile) Weights() int {
-	if t.Halving && t.Taps/2 == 1 {
-		return t.Points() - t.Outputs + 1
+	if t.Stride() == 2 && t.Taps/2 == 1 {
+		return t.Points() - t.each() + 1
 	}
 	return t.Points()
 }
 
 func (t Tile) String() string {
-	if t.Halving {
+	switch {
+	case t.Halving:
 		return fmt.Sprintf("F(%d,%d)/2", t.Outputs, t.Taps)
+	case t.Doubling:
+		return fmt.Sprintf("F(%d,%d)*2", t.Outputs, t.Taps)
 	}
 	return fmt.Sprintf("F(%d,%d)", t.Outputs, t.Taps)
 }
@@ -68,7 +95,7 @@ type Matrix [][]*big.Rat
 
 // Matrices of one tile.
 type Matrices struct {
-	BT Matrix // (points, points): inputs -> points
+	BT Matrix // (points, inputs): inputs -> points
 	G  Matrix // (points that have weights of their own, taps): weights -> points
 	AT Matrix // (outputs, points): points -> outputs
 	A  Matrix // (points, outputs): output gradients -> points
@@ -83,8 +110,8 @@ var finite = []*big.Rat{big.NewRat(0, 1), big.NewRat(1, 1), big.NewRat(-1, 1), b
 //
 //	AT[i][j] = p[j]^i    G[j][k] = p[j]^k / prod over l != j of (p[j] - p[l])    BT[j] = coefficients of prod over l != j of (x - p[l])
 func New(t Tile) Matrices {
-	if t.Halving {
-		return halving(t)
+	if t.Stride() == 2 {
+		return strided(t)
 	}
 	points := t.Points()
 	p := finite[:points-1]
@@ -114,14 +141,14 @@ func New(t Tile) Matrices {
 	return Matrices{BT: bt, G: g, AT: at, A: transpose(at), GT: transpose(g)}
 }
 
-// halving makes the matrices of a stride of 2: first the points of the first, third, ... tap, then
+// strided makes the matrices of a stride of 2: first the points of the first, third, ... tap, then
 // those of the others. Where these are one tap, they are the inputs themselves.
-func halving(t Tile) Matrices {
-	at, g, bt := zeros(t.Outputs, t.Points()), zeros(t.Points(), t.Taps), zeros(t.Points(), t.Points())
+func strided(t Tile) Matrices {
+	at, g, bt := zeros(t.Outputs, t.Points()), zeros(t.Points(), t.Taps), zeros(t.Points(), t.Inputs())
 	first := 0 // point
 	for parity := range 2 {
-		part := Tile{Outputs: t.Outputs, Taps: (t.Taps + 1 - parity) / 2}
-		m := Matrices{BT: unit(t.Outputs), AT: unit(t.Outputs), G: zeros(t.Outputs, 1)}
+		part := Tile{Outputs: t.each(), Taps: (t.Taps + 1 - parity) / 2}
+		m := Matrices{BT: unit(t.each()), AT: unit(t.each()), G: zeros(t.each(), 1)}
 		for _, row := range m.G {
 			row[0].SetInt64(1)
 		}
@@ -130,13 +157,19 @@ func halving(t Tile) Matrices {
 		}
 		for p := range part.Points() {
 			for q, c := range m.BT[p] {
-				bt[first+p][2*q+parity] = c
+				if t.Halving {
+					q = 2*q + parity
+				}
+				bt[first+p][q] = c
 			}
 			for k, c := range m.G[p] {
 				g[first+p][2*k+parity] = c
 			}
-			for i := range m.AT {
-				at[i][first+p] = m.AT[i][p]
+			for i, row := range m.AT {
+				if t.Doubling {
+					i = 2*i + 1 - parity
+				}
+				at[i][first+p] = row[p]
 			}
 		}
 		first += part.Points()
