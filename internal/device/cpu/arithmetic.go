@@ -54,9 +54,10 @@ func (c *CPU) Work(s device.ConvSpec, kind ConvKind) (Work, error) {
 		if kind == Transposed {
 			size = s.Size
 		}
-		tiles, points := float64(s.N), float64(tile.Points()*tile.Points()*tile.Points())
+		p, own := tile.Points(), tile.Weights()
+		tiles, points, weights := float64(s.N), float64(p*p*p), float64(own*own*own)
 		if isFlat(s) {
-			points = float64(tile.Points() * tile.Points())
+			points, weights = float64(p*p), float64(own*own)
 			tiles *= float64(size[0])
 			size[0] = 1 // a plane, whatever a tile's outputs
 		}
@@ -64,7 +65,7 @@ func (c *CPU) Work(s device.ConvSpec, kind ConvKind) (Work, error) {
 			tiles *= float64((n + tile.Outputs - 1) / tile.Outputs)
 		}
 		w.Products = 2 * points * tiles * in * out
-		w.Points = 4 * points * (activationPasses*tiles*(in+out) + weightPasses*in*out)
+		w.Points = 4 * (points*activationPasses*tiles*(in+out) + weights*weightPasses*in*out)
 		return w, nil
 	}
 	w.Products = 2 * float64(s.N) * in * out
