@@ -47,9 +47,9 @@ type SpacingError struct {
 }
 
 func (e *SpacingError) Error() string {
-	return fmt.Sprintf("its voxels measure %s, those that %s was trained on %v: more than %g times smaller or "+
+	return fmt.Sprintf("its voxels measure %v, and %s was trained on voxels of %v: more than %g times smaller or "+
 		"larger, so that organs have another size in voxels than the network knows",
-		volume.SpacingText(e.Spacing), e.Checkpoint, e.Trained, volume.SpacingTolerance)
+		volume.Range{Min: e.Spacing, Max: e.Spacing}, e.Checkpoint, e.Trained, volume.SpacingTolerance)
 }
 
 // CheckSpacing gives a [SpacingError] for a scan on a grid whose voxels are none of those that the
