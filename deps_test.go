@@ -291,6 +291,56 @@ func TestImportsGoOneWay(t *testing.T) {
 	}
 }
 
+// layers are the storeys of the house, from the ground up, with the rooms of each and what lies in
+// their folders. All other rooms are at the top: what a user does, the command line, experiments,
+// and what tests share.
+var layers = [][]string{
+	{"sample", "internal/atomicfile", "internal/ballot", "internal/cluster", "internal/config", "internal/folders",
+		"internal/half", "internal/hint", "internal/localcopy", "internal/memory", "internal/mpi", "internal/numbers",
+		"internal/outdir", "internal/puzzle", "internal/rot90", "internal/safetensors", "internal/safetext",
+		"internal/seed", "internal/smallfile", "internal/solver", "internal/standin", "internal/steplog",
+		"internal/terminal", "internal/tiles", "internal/turns", "internal/voc"},
+	{"internal/device", "internal/exec", "internal/nn"},
+	{"volume", "eval", "puzzle2d/photos", "internal/photo", "internal/proposal", "internal/provenance",
+		"internal/pytorch", "internal/quality", "internal/svm", "internal/table"},
+	{"."},
+	{"network", "vnet", "internal/backbone", "internal/checkpoint", "internal/nnunet", "internal/resenc",
+		"internal/unet"},
+	{"task", "internal/classify", "internal/jigsaw", "internal/patches", "internal/photonet", "internal/pretext",
+		"internal/sliding", "internal/train", "internal/tuning"},
+	{"puzzle2d", "puzzle3d", "segment", "internal/restoration", "internal/rubik", "internal/spatial"},
+}
+
+// layerOf is the number of a room's layer, by the longest name that it begins with.
+func layerOf(room string) int {
+	layer, longest := len(layers), ""
+	for n, rooms := range layers {
+		for _, r := range rooms {
+			if (room == r || strings.HasPrefix(room, r+"/")) && len(r) > len(longest) {
+				layer, longest = n, r
+			}
+		}
+	}
+	return layer
+}
+
+// No room imports one of a layer above its own.
+func TestLayers(t *testing.T) {
+	rooms := importsByRoom(t)
+	for _, r := range slices.Concat(layers...) {
+		if _, ok := rooms[r]; !ok {
+			t.Errorf("there is no package %s", r)
+		}
+	}
+	for room, all := range rooms {
+		for _, imported := range all {
+			if ours, ok := ours(imported); ok && layerOf(ours) > layerOf(room) {
+				t.Errorf("%s, of layer %d, imports %s, of layer %d", room, layerOf(room), ours, layerOf(ours))
+			}
+		}
+	}
+}
+
 // ours is the room that an import path names, "." for the module's own package.
 func ours(imported string) (room string, ok bool) {
 	if imported+"/" == module {

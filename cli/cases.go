@@ -18,7 +18,7 @@ func common(a, b []string) []string {
 	return slices.DeleteFunc(slices.Clone(a), func(id string) bool { return !both(id) })
 }
 
-// among says of a case whether it is one of these.
+// among tells whether a case is one of ids.
 func among(ids []string) func(id string) bool {
 	set := make(map[string]bool, len(ids))
 	for _, id := range ids {

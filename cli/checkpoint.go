@@ -73,8 +73,8 @@ func checkpointsOf(stderr io.Writer, paths []string) (all []string, err error) {
 	return all, nil
 }
 
-// hintOfRuns names the runs below a folder that is none itself; where there are none, it is the
-// other text.
+// hintOfRuns names the runs below a folder that is not a run itself; where there are none, it is
+// the other text.
 func hintOfRuns(folder, none string) string {
 	runs := runsBelow(folder)
 	switch len(runs) {

@@ -107,7 +107,7 @@ Run: out json device config`,
 }
 
 // A short is the help of a flag on one line, for all flags whose long help begins so: what it
-// takes, if its type does not tell, and what it is for. Without that, the first clause of the long
+// takes, if its type does not tell, and its purpose. Without that, the first clause of the long
 // help is shown.
 type short struct{ long, takes, text string }
 

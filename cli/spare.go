@@ -21,8 +21,8 @@ import (
 // This file keeps commands from writing over a file that a user has named and that is of another
 // kind than what they write. Files of fixed names in a folder are package outdir's.
 
-// A spared is a kind of file that a command writes: how to tell it, and what is said of a file
-// that is none.
+// A spared is a kind of file that a command writes: how to tell it, and what to say of another
+// file.
 type spared struct {
 	is       func(content []byte) bool
 	no, hint string

@@ -192,7 +192,8 @@ func ofInitialisation(plan map[string]any, name string) string {
 }
 
 // heldOutOf are the cases that a run does not learn from: the test cases of a study's trial, those
-// that another run validates on. None is no error; where the run does not tell, that is one.
+// that another run validates on. It is no error if there are none, but one if the run does not
+// tell.
 func heldOutOf(folder string, store *prepared.Store) ([]string, error) {
 	path := train.ConfigOf(folder)
 	text, err := smallfile.Read(path, smallfile.Settings)

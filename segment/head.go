@@ -88,8 +88,8 @@ func (c Config) otherClasses(d checkpoint.Description) (string, error) {
 }
 
 // rowsOfNNUNet says which rows of the last layer of nnU-Net's model are taken over: that of the
-// background and those of the run's classes, where it has some of these. The heads of regions are
-// none of classes: each has a probability of its own.
+// background and those of the run's classes, where it has some of these. Heads of regions are not
+// heads of classes: each has a probability of its own.
 func (c Config) rowsOfNNUNet(path string) checkpoint.Left {
 	whole := checkpoint.Left{Why: "the last layer of nnU-Net's labels"}
 	m, err := nnunet.Open(path, nil)

@@ -9,10 +9,10 @@
 // the trainings: the pretraining first, where the plan has one, and the fine-tunings alike. What is
 // left is for the quality list and the report. The first fine-tuning is given its part as a time,
 // from which the number of its steps follows. By what it took, each of the others has the steps
-// that fit into its part of what is left then, more or fewer. But for a reserve that a note states,
-// all of the time is used. Where it would have fewer than half as many there is one network less,
-// and a training that does not end in time is stopped and saved. Preparing, plans and the quality
-// list are not stopped: a job takes longer than its time where these do.
+// that fit into its part of what is left then, more or fewer. All of the time is used, but for a
+// small reserve that a note states. Where it would have fewer than half as many there is one
+// network less, and a training that does not end in time is stopped and saved. Preparing, plans and
+// the quality list are not stopped: a job takes longer than its time where these do.
 package auto
 
 import (

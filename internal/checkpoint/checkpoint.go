@@ -303,7 +303,7 @@ type Weights interface {
 	Write(name string, values []float32) error
 }
 
-// StatePrefix marks tensors that only a run needs which is resumed: the state of an optimiser.
+// StatePrefix marks tensors that only a resumed run needs: the state of an optimiser.
 const StatePrefix = "optimizer."
 
 // AveragePrefix marks the moving average of a parameter, which predictions are made with.

@@ -113,7 +113,7 @@ type Needs struct {
 	// FLOPs is the arithmetic of a trial, its predictions included. The pretraining of its encoder
 	// is in it, though other trials may share that.
 	FLOPs float64
-	// Voxels is how many the largest scan has that may be predicted and scored.
+	// Voxels is the number of voxels of the largest scan that may be predicted and scored.
 	Voxels int
 }
 

@@ -55,7 +55,7 @@ type Training struct {
 	Steps       int
 	// Run runs the training, Small only [RateSteps] small steps of such a one.
 	Run, Small func(voxsaw.RunOptions) error
-	// Voxels is how many the largest scan has that may be predicted and scored.
+	// Voxels is the number of voxels of the largest scan that may be predicted and scored.
 	Voxels int
 
 	predictions *voxsaw.MemoryNeed // what predictions need, which have nothing to run

@@ -548,9 +548,9 @@ func regionsOf(texts []string) ([]region, error) {
 	return all, nil
 }
 
-// An object is one of JSON whose members keep their order. nnU-Net goes by it: that of the regions
-// is that of the network's outputs, to which regions_class_order belongs, and that of the channels
-// decides which of them is normalised how.
+// An object is a JSON object whose members keep their order. nnU-Net goes by it: that of the
+// regions is that of the network's outputs, to which regions_class_order belongs, and that of the
+// channels decides which of them is normalised how.
 type object []member
 
 type member struct {

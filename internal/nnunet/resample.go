@@ -157,7 +157,7 @@ func clip(x view[float64], low, high float64) {
 	}
 }
 
-// coarseAxis is the axis that is resampled apart, as slices are that are thicker than their pixels
+// coarseAxis is the axis that is resampled apart: across slices that are thicker than their pixels
 // by more than a ratio, the threshold; -1: none. One of the two grids decides, the present one
 // first.
 func coarseAxis(spacing, other [3]float64, force *bool, threshold float64) int {

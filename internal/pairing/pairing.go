@@ -181,7 +181,7 @@ func (f *Pairs) Remarks() []string {
 
 // NoteUnpredicted notes labels of the references that no prediction has. Where the predictions say
 // for which labels their network has a class, those that it has none for are not scored: their
-// scores become [eval.Unlearnt]. Of scores of merged labels nothing is told.
+// scores become [eval.Unlearnt]. It says nothing about scores of merged labels.
 func (f *Pairs) NoteUnpredicted(scores []eval.Score, merged bool) {
 	found, seen := map[string]bool{}, map[string]bool{}
 	var drawn []string

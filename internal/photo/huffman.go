@@ -1,7 +1,7 @@
 package photo
 
-// fastBits is how long the codes are that one look at the table decodes, with the number behind the
-// code where that fits, too.
+// fastBits is the length of the codes that one look at the table decodes, with the number behind
+// the code where that fits, too.
 const fastBits = 10
 
 // huffman is a table of ITU-T T.81, annex C, made ready for decoding.

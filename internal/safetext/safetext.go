@@ -105,9 +105,9 @@ func Unquote(s string) string {
 	return b.String()
 }
 
-// Name makes UTF-8 of a name: a byte that is none becomes its two hexadecimal digits after a
-// percent sign, as in Gr%F6sse. Names of cases and labels pass it where they enter, since what
-// holds them (JSON, YAML) must be UTF-8.
+// Name makes UTF-8 of a name: a byte that is not part of one becomes its two hexadecimal digits
+// after a percent sign, as in Gr%F6sse. Names of cases and labels pass it where they enter, since
+// what holds them (JSON, YAML) must be UTF-8.
 func Name(s string) string {
 	return eachByte(s, func(b *strings.Builder, c byte) { fmt.Fprintf(b, "%%%02X", c) })
 }

@@ -50,7 +50,7 @@ func (e *Events) Resume(time float64, step int) {
 }
 
 // Whole is the length of the whole records that a file begins with: a process that was killed may
-// have left a part of one, behind which nobody would read on. The error is one of reading.
+// have left a part of one, behind which nobody would read on. The error comes from reading.
 func Whole(file io.Reader) (length int64, err error) {
 	r := bufio.NewReaderSize(file, 1<<20)
 	buffer := make([]byte, 1<<16)

@@ -16,8 +16,8 @@ import (
 // networks may tell of it late.
 const lookingFor = 3 * time.Second
 
-// Shares makes sure that a folder is the same one on all ranks, before anything is done for what
-// is to be written there. Rank 0 writes an empty file for the others to find. It takes that away
+// Shares makes sure that a folder is the same one on all ranks, before anything is done for what is
+// to be written there. Rank 0 writes an empty file for the others to find. It removes the file
 // again, and the folder, too, if it was not there before.
 func (g Group) Shares(folder string) error {
 	if g.single() {

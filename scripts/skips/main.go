@@ -61,7 +61,7 @@ func newCheck(to io.Writer) *check {
 	return &check{to: to, output: map[test]*strings.Builder{}}
 }
 
-// read follows all events. A line that is none is printed as it is.
+// read follows all events. Any other line is printed as it is.
 func (c *check) read(from io.Reader) error {
 	lines := bufio.NewReader(from)
 	for {

@@ -80,7 +80,7 @@ func (d *Dataset) grids(axcodes string) ([]volume.Grid, error) {
 			}
 			all[n], err = g.Oriented(axcodes)
 			known[n] = err == nil
-			return nil // an affine that is none is an error of its case
+			return nil // an affine that is no affine is an error of its case
 		})
 	}
 	err := group.Wait()

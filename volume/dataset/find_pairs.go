@@ -20,8 +20,8 @@ type pair struct {
 	scan, labels, name string
 }
 
-// readPairs reads which labels belong to which scan: a CSV file with the columns scan and labels,
-// and name where each file is the mask of a structure; or a pattern such as
+// readPairs reads the pairs of scans and labels: a CSV file with the columns scan and labels, and
+// name where each file is the mask of a structure; or a pattern such as
 // images/*.nii.gz=masks/*_organs.nii.gz, whose stars stand for the same text on both sides. Paths
 // may have backslashes, as on Windows. They are relative to the table or to one of the data sets,
 // those of a pattern to each.

@@ -476,7 +476,7 @@ func (d *Dataset) usableIDs() []string {
 // or subjects speak against it, and says which cases it looked at so.
 func (d *Dataset) joinFolders(sets union, ids, subjects []string) []bool {
 	folders := map[string][]int{}
-	refuted := map[string]int{} // folders of each data set that are none, less those that are one
+	refuted := map[string]int{} // by data set: folders that are no patients, less those that are
 	for n, c := range d.Cases {
 		if strings.HasPrefix(c.Patient, byFolder) && subjects[n] == "" {
 			folders[c.Patient] = append(folders[c.Patient], n)

@@ -41,7 +41,7 @@ type Passed struct {
 	StandsIn string
 }
 
-// NotDICOM is what files are that are something else.
+// NotDICOM is the reason for files that are something else.
 const NotDICOM = "not DICOM"
 
 // Scan looks at every file under the paths (files or folders), with whatever name, and groups the

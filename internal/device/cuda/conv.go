@@ -149,8 +149,8 @@ func (c convolution) is5() bool {
 	return c.Kernel == [3]int32{5, 5, 5} && c.Stride == [3]int32{1, 1, 1} && c.Pad == [3]int32{2, 2, 2} && c.Groups == 1
 }
 
-// is5One says whether it is one of those of one channel. In bfloat16 a thread writes four channels
-// at a time.
+// is5One says whether it is one of the kernels for one channel. In bfloat16 a thread writes four
+// channels at a time.
 func (c convolution) is5One(t device.Type) bool {
 	return c.is5() && c.In == 1 && c.Transposed == 0 && (t == device.Float32 || c.Out%4 == 0)
 }
