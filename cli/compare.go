@@ -400,9 +400,9 @@ func (o compareOptions) write(cmd *cobra.Command, s experiment.Scored, paths, le
 	}
 	defer release()
 	scores := filepath.Join(o.Out, experiment.ScoresFile)
-	parts := []atomicfile.Part{{Path: scores, Write: table.Runs(s.Runs).CSV}}
+	parts := []atomicfile.File{{Path: scores, Write: table.Runs(s.Runs).CSV}}
 	if len(s.Curves) > 0 {
-		parts = append(parts, atomicfile.Part{Path: filepath.Join(o.Out, experiment.CurvesFile),
+		parts = append(parts, atomicfile.File{Path: filepath.Join(o.Out, experiment.CurvesFile),
 			Write: table.Curves(s.Curves).CSV})
 	}
 	// what an earlier comparison made of its scores goes; these are replaced, for they may be read

@@ -207,7 +207,7 @@ func writeScores(folder string, perCase, perLabel table.Table, page report.Repor
 		}, page.HTML,
 	}
 	var failed []error // one file that cannot be made does not keep the others from it
-	var parts []atomicfile.Part
+	var parts []atomicfile.File
 	for n, name := range evaluation.Files {
 		path := filepath.Join(folder, name)
 		var text bytes.Buffer
@@ -215,7 +215,7 @@ func writeScores(folder string, perCase, perLabel table.Table, page report.Repor
 			failed = append(failed, fmt.Errorf("writing %s: %w", path, err))
 			continue
 		}
-		parts = append(parts, atomicfile.Part{Path: path, Write: func(w io.Writer) error {
+		parts = append(parts, atomicfile.File{Path: path, Write: func(w io.Writer) error {
 			_, err := text.WriteTo(w)
 			return err
 		}})

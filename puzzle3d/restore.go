@@ -87,11 +87,11 @@ func (l *learner) batchBeside(ctx context.Context, b *jigsaw.Batch, step int) er
 	return err
 }
 
-// Part implements [train.Divider].
-func (l *learner) Part(b *jigsaw.Batch, i, n int) *jigsaw.Batch {
-	part := l.Learner.Part(b, i, n)
+// MicroBatch implements [train.Divider].
+func (l *learner) MicroBatch(b *jigsaw.Batch, i, n int) *jigsaw.Batch {
+	part := l.Learner.MicroBatch(b, i, n)
 	if examples, ok := b.Beside.(restoration.Examples); ok {
-		part.Beside = examples.Part(i, n)
+		part.Beside = examples.MicroBatch(i, n)
 	}
 	return part
 }

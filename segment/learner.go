@@ -164,10 +164,10 @@ func (l *learner) validationBytes() (bytes int64) {
 // Params implements [train.Task].
 func (l *learner) Params() train.Params { return l.bench.Params }
 
-// Part implements [train.Divider].
-func (l *learner) Part(b *batch, i, n int) *batch {
-	return &batch{train.Part(b.images, i, n), train.Part(b.targets, i, n), train.Part(b.merged, i, n),
-		train.Part(b.cases, i, n), b.unlabelled}
+// MicroBatch implements [train.Divider].
+func (l *learner) MicroBatch(b *batch, i, n int) *batch {
+	return &batch{train.MicroBatch(b.images, i, n), train.MicroBatch(b.targets, i, n), train.MicroBatch(b.merged, i, n),
+		train.MicroBatch(b.cases, i, n), b.unlabelled}
 }
 
 // Ahead implements [train.Sender].

@@ -203,7 +203,7 @@ func TestBatchesMixCases(t *testing.T) {
 	if len(mixed) != 2 {
 		t.Errorf("no mixed batch: %v", b.cases)
 	}
-	half := l.Part(b, 1, 2)
+	half := l.MicroBatch(b, 1, 2)
 	if !slices.Equal(half.merged, b.merged[12:]) || !slices.Equal(half.cases, b.cases[4:]) {
 		t.Errorf("the second half of the batch merges %v of %v", half.merged, half.cases)
 	}

@@ -38,8 +38,8 @@ func Write(path string, write func(io.Writer) error) error {
 	return place(name, path)
 }
 
-// A Part is one of several files that belong together: its path, and what writes it.
-type Part struct {
+// A File is one of several files that belong together: its path, and what writes it.
+type File struct {
 	Path  string
 	Write func(io.Writer) error
 }
@@ -47,11 +47,11 @@ type Part struct {
 // WriteTogether is [Write] for files that belong together. When all are on the disk, and before
 // they have their names, ready is called: it may remove what is replaced. Then one after the other
 // gets its name. So a disk without room for all costs nothing of what was there.
-func WriteTogether(ready func() error, parts ...Part) error {
-	staged := make([]string, len(parts))
-	for n, part := range parts {
+func WriteTogether(ready func() error, files ...File) error {
+	staged := make([]string, len(files))
+	for n, file := range files {
 		var err error
-		if staged[n], err = stage(part.Path, part.Write); err != nil {
+		if staged[n], err = stage(file.Path, file.Write); err != nil {
 			return err
 		}
 		defer os.Remove(staged[n])
@@ -59,8 +59,8 @@ func WriteTogether(ready func() error, parts ...Part) error {
 	if err := ready(); err != nil {
 		return err
 	}
-	for n, part := range parts {
-		if err := place(staged[n], part.Path); err != nil {
+	for n, file := range files {
+		if err := place(staged[n], file.Path); err != nil {
 			return err
 		}
 	}

@@ -213,7 +213,7 @@ func TestWriteTogether(t *testing.T) {
 	called := 0
 	ready := func() error { called++; return nil }
 	together := func(ready func() error, a, b func(io.Writer) error) error {
-		return WriteTogether(ready, Part{first, a}, Part{second, b})
+		return WriteTogether(ready, File{first, a}, File{second, b})
 	}
 	if err := together(ready, content("a", nil), content("b", nil)); err != nil || called != 1 {
 		t.Fatalf("ready was called %d times, %v", called, err)

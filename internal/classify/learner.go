@@ -186,11 +186,11 @@ func (b *Batch) add(w Work, name string, truth []int) {
 	b.names = append(b.names, name)
 }
 
-// Part implements [train.Divider].
-func (l *Learner) Part(b *Batch, i, n int) *Batch {
-	part := &Batch{images: train.Part(b.images, i, n), names: train.Part(b.names, i, n)}
+// MicroBatch implements [train.Divider].
+func (l *Learner) MicroBatch(b *Batch, i, n int) *Batch {
+	part := &Batch{images: train.MicroBatch(b.images, i, n), names: train.MicroBatch(b.names, i, n)}
 	for _, truth := range b.truth {
-		part.truth = append(part.truth, train.Part(truth, i, n))
+		part.truth = append(part.truth, train.MicroBatch(truth, i, n))
 	}
 	return part
 }

@@ -53,12 +53,12 @@ func (l *Learner) Ahead(b *Batch) error {
 	return l.trainers[b.Grid].Ahead(b)
 }
 
-// Part implements [train.Divider].
-func (l *Learner) Part(b *Batch, i, n int) *Batch {
+// MicroBatch implements [train.Divider].
+func (l *Learner) MicroBatch(b *Batch, i, n int) *Batch {
 	return &Batch{
-		Grid: b.Grid, Patches: train.Part(b.Patches, i, n), Missing: train.Part(b.Missing, i, n),
-		Alike:    train.Part(b.Alike, i, n),
-		Shuffles: train.Part(b.Shuffles, i, n), Cases: train.Part(b.Cases, i, n),
+		Grid: b.Grid, Patches: train.MicroBatch(b.Patches, i, n), Missing: train.MicroBatch(b.Missing, i, n),
+		Alike:    train.MicroBatch(b.Alike, i, n),
+		Shuffles: train.MicroBatch(b.Shuffles, i, n), Cases: train.MicroBatch(b.Cases, i, n),
 	}
 }
 

@@ -68,8 +68,8 @@ func (e Examples) Ahead(p *nn.Program) error { return p.Ahead(besideImage, e.bat
 // Set sets the inputs of the other task's program.
 func (e Examples) Set(p *nn.Program) error { return p.Set(besideImage, e.batch.images) }
 
-// Part is micro-batch i of n.
-func (e Examples) Part(i, n int) Examples { return Examples{e.loss, e.batch.part(i, n)} }
+// MicroBatch is micro-batch i of n.
+func (e Examples) MicroBatch(i, n int) Examples { return Examples{e.loss, e.batch.part(i, n)} }
 
 // Compare gives the weighted loss over the crops of all ranks after a forward run, and leaves its
 // gradient to the backward run. The metric is the mean squared error itself.

@@ -139,13 +139,13 @@ func (t task) draw(ctx context.Context, cases []sample.Sample, step, first, n in
 // Ahead implements [train.Sender].
 func (l *learner) Ahead(b *batch) error { return l.Training.Ahead("image", b.images) }
 
-// Part implements [train.Divider].
-func (l *learner) Part(b *batch, i, n int) *batch { return b.part(i, n) }
+// MicroBatch implements [train.Divider].
+func (l *learner) MicroBatch(b *batch, i, n int) *batch { return b.part(i, n) }
 
 // part is micro-batch i of n.
 func (b *batch) part(i, n int) *batch {
-	return &batch{train.Part(b.images, i, n), train.Part(b.targets, i, n), train.Part(b.counts, i, n),
-		train.Part(b.cases, i, n)}
+	return &batch{train.MicroBatch(b.images, i, n), train.MicroBatch(b.targets, i, n), train.MicroBatch(b.counts, i, n),
+		train.MicroBatch(b.cases, i, n)}
 }
 
 // Step implements [train.Task].

@@ -21,12 +21,12 @@ import (
 // for [Group.PerPass] items; in a [Task.Step] it asks the group for its part of the batch, sums and
 // backward parts.
 type Divider[B any] interface {
-	// Part is micro-batch i of n, of equal sizes, that a batch consists of.
-	Part(batch B, i, n int) B
+	// MicroBatch is micro-batch i of n, of equal sizes, that a batch consists of.
+	MicroBatch(batch B, i, n int) B
 }
 
-// Part is part i of n, of equal sizes, that the items of a batch consist of.
-func Part[T any](items []T, i, n int) []T {
+// MicroBatch is part i of n, of equal sizes, that the items of a batch consist of.
+func MicroBatch[T any](items []T, i, n int) []T {
 	size := len(items) / n
 	return items[i*size : (i+1)*size : (i+1)*size]
 }
@@ -149,7 +149,7 @@ func runStep[B any](l *loop, task Task[B], batch B) (Result, error) {
 	}
 	parts := make([]B, m.n)
 	for i := range parts {
-		parts[i] = task.(Divider[B]).Part(batch, i, m.n)
+		parts[i] = task.(Divider[B]).MicroBatch(batch, i, m.n)
 	}
 	m.sums = m.sums[:0]
 	defer m.enter(between, 0)

@@ -147,7 +147,7 @@ func sendNext[B any](l *loop, task Task[B], batches *Prefetch[B]) error {
 		return nil
 	}
 	if m := l.group.micro; m != nil {
-		batch = task.(Divider[B]).Part(batch, 0, m.n)
+		batch = task.(Divider[B]).MicroBatch(batch, 0, m.n)
 	}
 	return sender.Ahead(batch)
 }

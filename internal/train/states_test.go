@@ -213,7 +213,7 @@ type parted struct {
 
 func (p parted) Batch(_ context.Context, step int) ([]float32, error) { return p.images(step), nil }
 
-func (p parted) Part(batch []float32, i, n int) []float32 { return train.Part(batch, i, n) }
+func (p parted) MicroBatch(batch []float32, i, n int) []float32 { return train.MicroBatch(batch, i, n) }
 
 func (p parted) Step(_ int, image []float32) (r train.Result, err error) {
 	target := make([]float32, voxels)

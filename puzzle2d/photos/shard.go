@@ -273,8 +273,8 @@ func (s *shards) write(shard int, record shardRecord, pixels []byte, begin func(
 			return err
 		}
 		return atomicfile.Remove(path)
-	}, atomicfile.Part{Path: shardFile(s.dir, shard, ext(s.options.JPEG)), Write: content(pixels)},
-		atomicfile.Part{Path: path, Write: content(about)})
+	}, atomicfile.File{Path: shardFile(s.dir, shard, ext(s.options.JPEG)), Write: content(pixels)},
+		atomicfile.File{Path: path, Write: content(about)})
 }
 
 // digest identifies prepared pixels.

@@ -378,7 +378,7 @@ func (w *Writer) add(s Input) (Record, error) {
 		return Record{}, err
 	}
 
-	voxels := atomicfile.Part{Path: voxelPath(w.dir, s.ID), Write: func(f io.Writer) error {
+	voxels := atomicfile.File{Path: voxelPath(w.dir, s.ID), Write: func(f io.Writer) error {
 		sum := sha256.New()
 		err := buffered(f, func(f io.Writer) error {
 			return writeVoxels(io.MultiWriter(f, sum), record, layout, channels, labels, blocks, original)
@@ -386,7 +386,7 @@ func (w *Writer) add(s Input) (Record, error) {
 		record.Checksum = hex.EncodeToString(sum.Sum(nil))
 		return err
 	}}
-	about := atomicfile.Part{Path: recordPath(w.dir, s.ID), Write: func(f io.Writer) error {
+	about := atomicfile.File{Path: recordPath(w.dir, s.ID), Write: func(f io.Writer) error {
 		file.Case = record
 		data, err := encodeJSON(file)
 		if err != nil {
