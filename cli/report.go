@@ -131,7 +131,7 @@ func renderRunReport(folders ...string) runPage {
 	return runPage{text.Bytes(), errors.Join(failed...), err}
 }
 
-// write writes the page, of which the first training lies in a folder.
+// write writes the page into the folder of its first training.
 func (p runPage) write(out, folder string) error {
 	if p.err != nil {
 		return p.err

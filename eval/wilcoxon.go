@@ -21,7 +21,7 @@ const (
 // ties among the differences; all pairs count here, those without a difference too. Otherwise P is
 // the normal approximation, corrected for ties but not for continuity.
 //
-// Pairs of which one value is not finite are left out. P is NaN where no pair is left, and 1 where
+// Pairs with a value that is not finite are left out. P is NaN where no pair is left, and 1 where
 // no pair differs.
 func Wilcoxon(a, b []float64) (Test, error) {
 	if len(a) != len(b) {

@@ -124,8 +124,8 @@ func (f *Features) Close() {
 	f.params.Close()
 }
 
-// Note says what became of PyTorch's weights; it is empty for a checkpoint, of which all that the
-// network has was loaded.
+// Note says what became of PyTorch's weights; it is empty for a checkpoint, which has all weights
+// of the network.
 func (f *Features) Note() string { return f.note }
 
 // Width is the number of values of a feature.

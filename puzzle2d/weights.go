@@ -114,8 +114,8 @@ func isConvolution(parameter string) bool {
 	return isEncoder(parameter) && !strings.HasPrefix(parameter, photonet.EncoderPrefix+"fc6.")
 }
 
-// start is how a new run of a network begins: with the weights of a file, of which a part will do
-// only where partial says so; nil where they are random. The file is not read before: a run that is
+// start is how a new run of a network begins: with the weights of a file, which must be complete
+// unless partial is set; nil where they are random. The file is not read before: a run that is
 // resumed does not need it.
 func start(path string, partial bool, network Network) func(*nn.Params) (string, error) {
 	if path == "" || path == Random {

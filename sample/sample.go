@@ -31,8 +31,8 @@ type ByChannel interface {
 	CropChannel(dst []float32, channel int, origin, size [3]int) error
 }
 
-// CropChannel reads a crop (D, H, W) of one of a sample's channels, of which the caller says how
-// many there are.
+// CropChannel reads a crop (D, H, W) of one of a sample's channels; the caller says how many the
+// sample has.
 func CropChannel(dst []float32, s Sample, channel, channels int, origin, size [3]int) error {
 	if one, ok := s.(ByChannel); ok && s.Channels() == channels {
 		return one.CropChannel(dst, channel, origin, size)

@@ -86,7 +86,7 @@ func (p *Predictor) Fits(g volume.Grid, voxelBytes int, o MapOptions) error {
 		wanted)
 }
 
-// wanted is what is wanted of a scan of which a part is prepared, and where.
+// wanted says which maps to make of a scan whose part is prepared, and where.
 func (p *Predictor) wanted(part volume.Part, o MapOptions) (sliding.Wanted, error) {
 	to, err := p.config.Preparation.Restoration(part)
 	w := sliding.Wanted{Classes: to, Probabilities: o.Probabilities, Logits: o.Logits}

@@ -107,7 +107,7 @@ type Predictor struct {
 	names   map[uint16]string
 	made    Provenance
 	lessons []lesson // a checkpoint each
-	largest []bool   // classes of which the largest component is kept; nil: none
+	largest []bool   // classes that keep their largest component alone; nil: none
 	// of each checkpoint that has a vote, the labels of which validation kept the largest component
 	decisions [][]checkpoint.Kept
 }
@@ -253,7 +253,7 @@ func (p *Predictor) decideComponents(checkpoints []string) error {
 	return nil
 }
 
-// largestOf names the classes of which the largest component is kept, by their labels.
+// largestOf names the classes that keep their largest component alone, by their labels.
 func (p *Predictor) largestOf() (labels []string) {
 	for class, kept := range p.largest {
 		if kept && class > 0 {

@@ -360,8 +360,8 @@ func (g Grid) Misalignment(l Grid) float64 {
 	return max(f.by[0], f.by[1], f.by[2])
 }
 
-// ApplyLabels prepares the labels of a scan, of which a part is prepared. They may be sampled in
-// another way than the scan, but must fill the same box as all of it: otherwise the error is a
+// ApplyLabels prepares the labels of a scan whose part is prepared. They may be sampled in another
+// way than the scan, but must fill the same box as all of it: otherwise the error is a
 // [GeometryError]. They are merged and dropped as Relabel says, then brought onto the prepared
 // voxels as [LabelMap.ResampleTo] does.
 func (p Preparation) ApplyLabels(l *LabelMap, part Part) (*LabelMap, error) {

@@ -19,7 +19,7 @@ var networks = []uint32{
 	0x19830326, // BeeGFS
 	0x01021997, // 9p
 	0x5346414f, // AFS
-	0x65735546, // FUSE, of which some are networks
+	0x65735546, // FUSE, at times over a network
 }
 
 // ofNetwork says whether an open folder may be one that several machines have.

@@ -41,8 +41,8 @@ type Setting struct {
 	// Finished asks for the trials that are finished alone: none is carried out. Not for ranks.
 	Finished bool
 	// Ranks are the processes that carry out each trial together; nil: this one alone. All share
-	// the folder. Rank 0 alone claims trials and writes, but for the predictions of test cases, of
-	// which each rank writes its own.
+	// the folder. Rank 0 alone takes trials and writes, except that each rank writes its own
+	// predictions of test cases.
 	Ranks voxsaw.Ranks
 	// Planned is the file of the plan that set the sizes, kept in the folder; nil: none.
 	Planned []byte

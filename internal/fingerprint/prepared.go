@@ -21,8 +21,8 @@ func OfRecords(store *prepared.Store) planning.Fingerprint {
 	return f
 }
 
-// OfPrepared is the fingerprint of prepared cases, of which the labelled ones are read. told hears
-// of each, of so many.
+// OfPrepared is the fingerprint of prepared cases; it reads the labelled ones. told hears of each,
+// of so many.
 func OfPrepared(ctx context.Context, store *prepared.Store, told func(done, of int)) (planning.Fingerprint, error) {
 	labelled, _ := store.ForTraining()
 	n := 0

@@ -14,7 +14,7 @@ import (
 
 // Mixed grids. Each step draws one grid for all its puzzles; each grid has programs of its own, in
 // the same memory. All parameters are shared: the head has a row of weights for each position of
-// each grid, of which a program takes those of its grid. So every step has a gradient of every
+// each grid, and a program takes the rows of its grid. So every step has a gradient of every
 // parameter, zero where a row is another grid's.
 
 // games are the game on each of its grids alone.

@@ -131,8 +131,8 @@ func (p *Program) upload(to port, values []float32) error {
 // SetStep draws the masks of all dropouts, from the run's seed and the step alone.
 func (p *Program) SetStep(runSeed, step uint64) error { return p.SetPart(runSeed, step, 0) }
 
-// SetPart is SetStep for a program that sees only a part of the batch, of which all have the same
-// size: it draws the rows that this part has in the masks of the whole batch.
+// SetPart is SetStep for a program that sees one of several equal parts of the batch: it draws the
+// rows that this part has in the masks of the whole batch.
 func (p *Program) SetPart(runSeed, step uint64, part int) error {
 	for _, m := range p.masks {
 		r := seed.Rand(runSeed, "dropout/"+m.name, step)

@@ -91,8 +91,8 @@ func (v *votes) count(row, width int) {
 	}
 }
 
-// agreement is the DSC of each label, averaged over the pairs of opinions of which one has it.
-// Labels that none has are left out.
+// agreement is the DSC of each label, averaged over the pairs of opinions where at least one has
+// it. Labels that none has are left out.
 func (v *votes) agreement() map[uint16]float64 {
 	mean := map[uint16]float64{}
 	for _, label := range v.Values() {

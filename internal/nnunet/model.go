@@ -127,7 +127,8 @@ func Near(path string) []string {
 
 // Open reads what a model says about itself. path is its folder, or one checkpoint in it. folds
 // choose among the checkpoints of a folder; none: all of its cross-validation, or fold_all where
-// there is no other. Then [NewPredictor] refuses folds of which some were trained to the end alone.
+// there is no other. Then [NewPredictor] refuses folds if only some of them were trained to the
+// end.
 func Open(path string, folds []string) (*Model, error) {
 	m := &Model{Folder: path}
 	info, err := os.Stat(path)

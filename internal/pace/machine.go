@@ -159,7 +159,7 @@ func (m *Machine) time(w planning.Work, labels bool,
 	return t, err
 }
 
-// mostPlanned are the steps of which the times are enough for a plan.
+// mostPlanned is the number of steps whose times are enough for a plan.
 const mostPlanned = 100
 
 const madeUpID = "made-up"

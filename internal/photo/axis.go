@@ -14,7 +14,7 @@ type axis struct {
 	taps    int
 }
 
-// resampling is a change of length along one axis, of which a part is wanted.
+// resampling is a change of length along one axis; only a part of the result is wanted.
 type resampling struct {
 	samples  int  // of the plane
 	spread   int  // pixels a sample

@@ -210,7 +210,7 @@ func (e Encoder) configure(spacing, median [3]float64, voxels float64, outputs i
 		fit = 1
 	}
 	for estimate > reference*fit {
-		worst := 0 // the axis of which a patch shows most
+		worst := 0 // the axis along which a patch shows most
 		for a := range 3 {
 			if float64(t.patch[a])/median[a] >= float64(t.patch[worst])/median[worst] {
 				worst = a

@@ -45,7 +45,7 @@ func (s Score) Shares() (correct, near, patches float64) {
 		float64(s.Placed) / float64(s.Patches)
 }
 
-// AddPresent counts one answer to a puzzle of which some patches are missing: only those that are
+// AddPresent counts one answer to a puzzle where some patches are missing: only those that are
 // there count. missing is by patch; nil: none is.
 func (s *Score) AddPresent(answer, truth Configuration, missing []bool) {
 	if missing == nil {

@@ -49,7 +49,7 @@ func newSet(_ *unpickler, args Tuple) (any, error) {
 	return s, nil
 }
 
-// text is a value of which only its name matters.
+// text is a value whose name alone matters.
 func text(what string) callable {
 	return func(*unpickler, Tuple) (any, error) { return what, nil }
 }

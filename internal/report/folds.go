@@ -12,13 +12,13 @@ import (
 )
 
 // Folds is the table of an experiment with a chart beside it. Others are the tables of other
-// metrics over the same runs, such as HD95, of which each cell shows the mean in small type.
+// metrics over the same runs, such as HD95. Each cell shows their means in small type.
 type Folds struct {
 	eval.FoldTable
 	Others []eval.FoldTable
 	// Published are scores of others, which stand in grey below ours; may be none.
 	Published table.Published
-	// Names are what the page compares, as of a [Chart], of which the table may have a part. When
+	// Names are what the page compares, as in a [Chart]; the table may have only some of them. When
 	// nil, the initialisations of the table.
 	Names []string
 }

@@ -29,7 +29,7 @@ func (g Group) sumGradient(values []float32) error {
 }
 
 func (g Group) sumBF16(values []float32) error {
-	part := (len(values) + g.Size - 1) / g.Size // values of which a rank forms the sums
+	part := (len(values) + g.Size - 1) / g.Size // values that a rank sums up
 	mine, theirs := make([]byte, 2*part*g.Size), make([]byte, 2*part*g.Size)
 	for i, v := range values {
 		putBF16(mine, i, v)

@@ -16,7 +16,7 @@ import (
 )
 
 // This file: the classes of ImageNet's photographs for validation, which lie in one flat folder
-// val. They come in a file beside the photographs, of which there are several forms.
+// val. They come in a file beside the photographs, in one of several forms.
 
 // The files that say, in the order in which they are believed.
 const (

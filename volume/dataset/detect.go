@@ -287,7 +287,7 @@ func (d *Dataset) hasLabels() bool {
 	return slices.ContainsFunc(d.Cases, func(c Case) bool { return c.Labels != "" })
 }
 
-// AllLost reports whether there are labels, of which no case has any.
+// AllLost reports whether there are labels, and no case has any of them.
 func (d *Dataset) AllLost() bool { return !d.hasLabels() && len(d.NotTaken()) > 0 }
 
 // readers read the published layouts.

@@ -28,7 +28,7 @@ func (s *chosenStructures) takes(name string) bool {
 // choose leaves masks that are taken. Of several spellings of one name, somebody may choose those
 // that are spelled as asked for, letter by letter.
 func (s *chosenStructures) choose(masks []Mask) (taken []Mask) {
-	exact := map[string]bool{} // names, folded, of which a spelling is asked for
+	exact := map[string]bool{} // folded names that are asked for in one spelling
 	for _, m := range masks {
 		if slices.Contains(s.wanted, m.Name) {
 			exact[safetext.Fold(m.Name)] = true

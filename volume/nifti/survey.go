@@ -7,7 +7,7 @@ import (
 	"github.com/voxsaw/voxsaw/volume"
 )
 
-// A Survey is what the voxels of a volume are, of which only a few were in memory at a time.
+// A Survey says what the voxels of a volume are. Only a few of them are in memory at a time.
 type Survey struct {
 	volume.Statistics
 	// Counts says how many voxels have each value, from 0 to the largest, where all values are

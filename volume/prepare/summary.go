@@ -38,7 +38,7 @@ type Summary struct {
 	Failed  []Result
 	Removed []string // cases of earlier runs that are not in the data set
 	Notes   []string // what is odd about all of them together
-	// cases of which the patient's box was prepared, and the share of their voxels in it
+	// cases cut to the patient's box, and the share of their voxels in it
 	Cropped int
 	Share   float64
 	// the cases in which nobody drew a structure that others have, by its name

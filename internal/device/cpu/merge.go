@@ -7,8 +7,8 @@ import (
 	"github.com/voxsaw/voxsaw/internal/device"
 )
 
-// mergeClasses is MergeClasses and MergeClassesGrad, voxel by voxel in the images of which a class
-// is merged; of others both copy.
+// mergeClasses is MergeClasses and MergeClassesGrad, voxel by voxel in images with a merged class;
+// other images are copied.
 type mergeClasses struct {
 	c        *CPU
 	l        layout

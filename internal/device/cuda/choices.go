@@ -12,7 +12,7 @@ import (
 	"github.com/voxsaw/voxsaw/internal/device"
 )
 
-// Several algorithms can make the same convolution: our own variants, of which the shape decides
+// Several algorithms can make the same convolution: our own variants, among which the shape decides
 // without a measurement, and cuDNN's plans, which are used only where somebody has measured them.
 
 // convOperands are those of a convolution: y <- x, w, [bias], as adjoint x <- y, w, [bias], and of

@@ -66,7 +66,7 @@ func (arm64) Print(file *ir.File) ([]byte, error) {
 		printer.NewGoRunConfig().GeneratedWarning())
 	pool := map[string]int{}
 	for _, s := range file.Sections {
-		if g, ok := s.(*ir.Global); ok { // copies of one number, of which a register takes four
+		if g, ok := s.(*ir.Global); ok { // copies of one number, four to a register
 			pool[g.Symbol.Name] = 16 * len(pool)
 			for i := range 4 {
 				fmt.Fprintf(&b, "\nDATA constants<>+%d(SB)/4, $%#08x", pool[g.Symbol.Name]+4*i, g.Data[i].Value)
