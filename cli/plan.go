@@ -270,7 +270,7 @@ func openPrepared(paths []string) (*prepared.Store, error) {
 		return nil, nil
 	}
 	store, err := prepared.Open(paths[0])
-	if errors.Is(err, prepared.ErrNotPrepared) {
+	if errors.Is(err, prepared.ErrNotPrepared) && !errors.Is(err, prepared.ErrInterrupted) {
 		return nil, nil
 	}
 	return store, err

@@ -127,10 +127,11 @@ func readManifest(dir string) (m manifest, t *table, err error) {
 			fmt.Errorf(format, args...))
 	}
 	data, err := smallfile.Read(filepath.Join(dir, manifestName), smallfile.List)
-	if errors.Is(err, fs.ErrNotExist) {
-		return m, nil, notPrepared(dir)
-	}
 	if err != nil {
+		stat, none := os.Stat(dir)
+		if errors.Is(err, fs.ErrNotExist) || none == nil && !stat.IsDir() { // a scan, for one
+			err = notPrepared(dir)
+		}
 		return m, nil, err
 	}
 	if sums, err := atomicfile.Sums(dir); err == nil && sums.Differs(manifestName, data) {
@@ -183,7 +184,9 @@ func (e *interruptedError) Error() string {
 		"the same command, which goes on from there", numbers.Count(e.cases, "case"))
 }
 
-func (e *interruptedError) Is(target error) bool { return target == ErrNotPrepared }
+func (e *interruptedError) Is(target error) bool {
+	return target == ErrNotPrepared || target == ErrInterrupted
+}
 
 // notPrepared says why a folder has no manifest.
 func notPrepared(dir string) error {

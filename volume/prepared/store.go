@@ -47,6 +47,9 @@ const (
 // ErrNotPrepared says that a folder holds no finished store.
 var ErrNotPrepared = errors.New("no prepared cases here: run voxsaw prepare first")
 
+// ErrInterrupted says of a folder that is [ErrNotPrepared] that some of its cases are.
+var ErrInterrupted = errors.New("interrupted")
+
 // ErrStale says that a scan changed on disk after it was prepared.
 var ErrStale = errors.New("changed since it was prepared: run voxsaw prepare again")
 

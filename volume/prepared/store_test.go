@@ -284,8 +284,10 @@ func TestTroubleIsNoticed(t *testing.T) {
 		t.Fatal(err)
 	}
 	dir := t.TempDir()
-	if _, err := Open(dir); !errors.Is(err, ErrNotPrepared) {
-		t.Errorf("an empty folder: %v", err)
+	for _, path := range []string{dir, file} {
+		if _, err := Open(path); !errors.Is(err, ErrNotPrepared) || errors.Is(err, ErrInterrupted) {
+			t.Errorf("an empty folder, or a scan: %v", err)
+		}
 	}
 	p := volume.DefaultPreparation()
 	fingerprint := writeStore(t, dir, p, Input{ID: "a", Image: v, Labels: l, Sources: []Source{source}}).Fingerprint()
@@ -344,7 +346,7 @@ func TestTroubleIsNoticed(t *testing.T) {
 	if _, err := w.Add(Input{ID: "a", Image: v, Labels: l, Sources: []Source{source}}); err != nil {
 		t.Fatal(err)
 	}
-	if _, err := Open(dir); !errors.Is(err, ErrNotPrepared) {
+	if _, err := Open(dir); !errors.Is(err, ErrNotPrepared) || !errors.Is(err, ErrInterrupted) {
 		t.Errorf("a half-prepared folder: %v", err)
 	} else if want := "voxsaw prepare was interrupted here, or has parts left, after 2 cases: run it " +
 		"again"; !strings.Contains(err.Error(), want) {
