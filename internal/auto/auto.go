@@ -850,7 +850,11 @@ func (j *Job) stopped(ctx context.Context, err error) error {
 	again := fmt.Sprintf("voxsaw auto --resume --out %s goes on from there", hint.Word(j.Out))
 	usable := j.usable()
 	if ctx.Err() == nil {
-		if usable != "" {
+		switch {
+		case usable == "":
+		case errors.Is(err, errTime): // which says what goes on
+			j.Say("%s", usable)
+		default:
 			j.Say("%s; %s", usable, again)
 		}
 		return err

@@ -753,13 +753,17 @@ func TestNoTimeIsLeft(t *testing.T) {
 	store := cases(t, 6)
 	t.Chdir(t.TempDir())
 	v := &verbs{t: t, store: store, steps: 3000}
-	j := v.job("job", func(string, ...any) {})
+	said := ""
+	j := v.job("job", func(format string, args ...any) { said += fmt.Sprintf(format+"\n", args...) })
 	j.Hours = 1e-9
 	_, err := j.Run(t.Context())
 	var hinted interface{ Advice() string }
 	if err == nil || !strings.Contains(err.Error(), "before plan: the 1e-09 h of the job are used up") ||
 		!errors.As(err, &hinted) || !strings.Contains(hinted.Advice(), "--hours MORE") {
 		t.Errorf("%v, hint %v", err, hinted)
+	}
+	if !strings.Contains(said, "the prepared cases are in job/prepared\n") || strings.Contains(said, "goes on from there") {
+		t.Errorf("that cannot be, without more hours:\n%s", said)
 	}
 	if len(v.calls) != 3 {
 		t.Errorf("%q", v.calls)
