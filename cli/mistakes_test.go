@@ -54,6 +54,8 @@ func TestFilesOfOtherCommands(t *testing.T) {
 		{"prepare", "photos: p\nseeds: [1]\n", "it can be read as a file of voxsaw 2d compare"},
 		{"finetune", "plan: {}\npretrain: {crop: 16}\n",
 			"it can be read as a file of voxsaw plan, voxsaw pretrain"},
+		{"plan", "plan: {hours: 1, decisions: []}\npretrain: {crop: 16}\n",
+			"it can be read as a file of voxsaw pretrain"},
 		{"finetune", "nosuch: 1\n", ""},
 		{"finetune", "train: {stps: 3}\n", ""},
 	} {

@@ -71,6 +71,9 @@ func (r reader) parse(data []byte, cfg any) error {
 	if section.Type() == ast.NullType {
 		return nil
 	}
+	if r.command == PlanKey && find(section, "decisions") != nil {
+		return fmt.Errorf("%s is a plan that was made, not settings to make one by", r.file)
+	}
 	return r.mapping(section, v, r.command+".")
 }
 

@@ -342,8 +342,10 @@ func (p *Plan) size(f Fingerprint, m Machine, hours float64) error {
 		}
 	}
 	if fits < 1 {
-		return fmt.Errorf("not one step fits into %s: the first one takes %s here, further ones %s",
-			terminal.Duration(budget), terminal.Duration(timed.Start), terminal.Duration(timed.Step))
+		return hint.Addf(fmt.Errorf("not one step fits into %s: the first one takes %s here, further ones %s",
+			terminal.Duration(budget), terminal.Duration(timed.Start), terminal.Duration(timed.Step)),
+			"give it more --hours: %d steps, after which most is learnt, take about %.2g", enoughSteps,
+			(enoughSteps*timed.Step+timed.Start).Hours()/training)
 	}
 	p.Steps, p.fits = min(fits, mostSteps), fits
 	w := p.Finetune
@@ -369,7 +371,8 @@ func (p *Plan) size(f Fingerprint, m Machine, hours float64) error {
 		numbers.Count(w.Network.Levels, "level")),
 		"the default network; so many levels leave about %d voxels along the shortest axis of the crop, "+
 			"and the channels follow from the time. nnU-Net would take %s of 3D U-Net, with strides for "+
-			"each axis, which this network does not have", deepest, numbers.Count(len(p.NNUNet.Full.Strides), "stage"))
+			"each axis, which this network does not have: voxsaw plan --to nnunet and finetune --plans make and train "+
+			"that one", deepest, numbers.Count(len(p.NNUNet.Full.Strides), "stage"))
 	p.decide("batch", "1", "each crop is a step of its own, as in this program's studies; nnU-Net takes %d",
 		p.NNUNet.Full.Batch)
 	p.augmentation(f)
@@ -563,17 +566,19 @@ func (p *Plan) augmentation(f Fingerprint) {
 	if f.Labelled() == 0 {
 		return
 	}
+	defer p.decide("the rest", "finetune's defaults", "loss, optimiser, learning rate and deep supervision are "+
+		"decided by no rule: they are those of this program's studies, for any data, machine and time")
 	const what, is = "augmentation", "finetune's defaults, without mirroring"
 	for _, label := range slices.Sorted(maps.Keys(f.Names)) {
 		if _, _, paired := quality.Partner(f.Names[label]); paired {
 			p.decide(what, is, "the name of %s says a side, which mirroring takes away; nnU-Net mirrors all the same. "+
-				"The values are those of this program's studies", f.Names[label])
+				"The values are those of this program's studies; --augment-preset nnunet has nnU-Net's", f.Names[label])
 			return
 		}
 	}
 	p.decide(what, is, "they are those of this program's studies, in which nothing was mirrored. No structure has a "+
-		"side by its name: nnU-Net mirrors along all axes, which --augment-mirror ijk of finetune does, and which was "+
-		"not measured here")
+		"side by its name: nnU-Net mirrors along all axes, which --augment-mirror ijk of finetune does, as "+
+		"--augment-preset nnunet varies crops as nnU-Net does; neither was measured here")
 }
 
 // divide decides on the folds.

@@ -304,8 +304,11 @@ func TestLimits(t *testing.T) {
 	if _, err := Make(f, &aMachine{speed: 1e13, most: 1}, 1); err == nil || !strings.Contains(err.Error(), "memory") {
 		t.Errorf("no memory: %v", err)
 	}
-	if _, err := Make(f, &aMachine{speed: 1e5}, 1); err == nil || !strings.Contains(err.Error(), "not one step") {
-		t.Errorf("no time: %v", err)
+	_, err := Make(f, &aMachine{speed: 1e5}, 1)
+	var advised interface{ Advice() string }
+	if err == nil || !strings.Contains(err.Error(), "not one step") || !errors.As(err, &advised) ||
+		!strings.HasPrefix(advised.Advice(), "give it more --hours: 2500 steps") {
+		t.Errorf("no time: %v, %v", err, advised)
 	}
 	if _, err := Make(Fingerprint{}, &aMachine{speed: 1}, 1); err == nil {
 		t.Error("a plan for no scan")
@@ -363,10 +366,11 @@ func TestMirroringIsTold(t *testing.T) {
 		f := setOf(4, [3]float64{1, 1, 1}, [3]int{60, 60, 60})
 		f.Names = map[uint16]string{1: name}
 		p := plan(t, f, &aMachine{speed: 1e11, puzzle: time.Millisecond}, 1)
-		if !slices.ContainsFunc(p.Decisions, func(d Decision) bool {
-			return d.What == "augmentation" && strings.Contains(d.Because, want)
-		}) {
-			t.Errorf("%s: want %q: %+v", name, want, p.Decisions)
+		if d := decision(t, p, "augmentation"); !strings.Contains(d.Because, want) {
+			t.Errorf("%s: want %q: %+v", name, want, d)
+		}
+		if d := decision(t, p, "the rest"); !strings.Contains(d.Because, "deep supervision are decided by no rule") {
+			t.Errorf("what is not decided: %+v", d)
 		}
 	}
 }
