@@ -105,7 +105,7 @@ func runAuto(cmd *cobra.Command, o autoOptions, out string, resume bool, scans [
 		return err
 	}
 	if store != nil {
-		if err := errors.Join(modalityOfPrepared(o.Modality, scans[0]), store.Close()); err != nil {
+		if err := errors.Join(beforePreparing(cmd, scans[0]), store.Close()); err != nil {
 			return err
 		}
 	}

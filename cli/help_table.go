@@ -152,7 +152,7 @@ var shorts = []short{
 	{"prepare this part", "K/N", "the K-th of N parts; all parts may run at once"},
 	{"look at this part", "K/N", "the K-th of N parts; all parts may run at once"},
 	{"read this part", "K/N", "the K-th of N parts; all parts may run at once"},
-	{"file for the plan", "FILE", "the plan, for --config of prepare, pretrain, finetune and crossval"},
+	{"file for the plan", "FILE", "the plan, which other commands take as --config"},
 	{"print a list of {path", "", "print all of it as JSON"},
 	{"where labels lie on", "", "where labels lie: by header, or voxel by voxel"},
 	{"slices of a tilted gantry", "HOW", "tilted gantry: resample, keep or error"},

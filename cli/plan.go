@@ -1,7 +1,6 @@
 package cli
 
 import (
-	"bytes"
 	"errors"
 	"fmt"
 	"io"
@@ -11,6 +10,7 @@ import (
 	"strings"
 
 	"github.com/spf13/cobra"
+	"github.com/spf13/pflag"
 
 	"github.com/voxsaw/voxsaw/internal/config"
 	"github.com/voxsaw/voxsaw/internal/fingerprint"
@@ -26,20 +26,23 @@ import (
 )
 
 type planOptions struct {
-	Out      string          `yaml:"out" help:"file for the plan, which --config of prepare, pretrain, finetune and crossval takes"`
-	To       string          `yaml:"to" help:"what the plan is for" oneof:"voxsaw prepare nnunet nnunet-resencm"`
-	Hours    float64         `yaml:"hours" help:"time of one training with its pretraining" range:"(0,)"`
-	Dataset  dataset.Options `yaml:"dataset"`
-	Channels string          `yaml:"channels,omitempty" help:"channels of each scan, as prepare --channels has them"`
-	Modality string          `yaml:"modality,omitempty" help:"what the scans are, as prepare --modality has it: CT, MR, PT or another of DICOM's words; empty: as the scans say"`
-	Learn    []string        `yaml:"learn" help:"labels to learn, as finetune --labels has them; empty: all"`
-	Memory   gibibytes       `yaml:"memory" help:"limit: 16GiB, 512MiB, or a number of GiB; 0: what the machine has"`
-	Machine  deviceOptions   `yaml:"machine"`
-	Force    bool            `yaml:"force" help:"replace a file that is there"`
+	Out      string              `yaml:"out" help:"file for the plan, which other commands take as --config"`
+	To       string              `yaml:"to" help:"what the plan is for" oneof:"voxsaw prepare nnunet nnunet-resencm"`
+	Hours    float64             `yaml:"hours" help:"time of one training with its pretraining" range:"(0,)"`
+	Dataset  dataset.Options     `yaml:"dataset"`
+	Read     dataset.ReadOptions `yaml:"read"`
+	Channels string              `yaml:"channels,omitempty" help:"channels of each scan, as prepare --channels has them"`
+	Modality string              `yaml:"modality,omitempty" help:"what the scans are, as prepare --modality has it: CT, MR, PT or another of DICOM's words; empty: as the scans say"`
+	Learn    []string            `yaml:"learn" help:"labels to learn, as finetune --labels has them; empty: all"`
+	Memory   gibibytes           `yaml:"memory" help:"limit: 16GiB, 512MiB, or a number of GiB; 0: what the machine has"`
+	Machine  deviceOptions       `yaml:"machine"`
+	Force    bool                `yaml:"force" help:"replace a file that is there"`
+
+	machine string // settings of Machine that are not the usual ones
 }
 
 func newPlan() *cobra.Command {
-	o := &planOptions{To: toVoxsaw, Hours: defaultHours, Machine: defaultDevice()}
+	o := &planOptions{To: toVoxsaw, Hours: defaultHours, Read: dataset.DefaultReadOptions(), Machine: defaultDevice()}
 	return verb("plan PREPARED | SCANS...",
 		"Decide on spacing, crop, network and steps for this data, this machine and this time",
 		`Reads a folder of prepared cases, or scans, for their fingerprint: sizes, the box of the body,
@@ -62,7 +65,12 @@ func runPlan(cmd *cobra.Command, o planOptions, paths []string) error {
 	if o.Out == "" {
 		return withHint(usagef("no file for the plan"), "add --out plan.yaml")
 	}
-	if _, err := os.Lstat(o.Out); err == nil && !o.Force {
+	stat, err := os.Lstat(o.Out)
+	if err == nil && stat.IsDir() {
+		return withHint(usagef("%s is a folder", o.Out), "name a file: --out %s",
+			hint.Word(filepath.Join(o.Out, "plan.yaml")))
+	}
+	if err == nil && !o.Force {
 		return withHint(fmt.Errorf("%s is there already", o.Out),
 			"choose another --out, or say --force, which replaces it")
 	}
@@ -73,6 +81,10 @@ func runPlan(cmd *cobra.Command, o planOptions, paths []string) error {
 		return planPreparation(cmd, o, paths)
 	default:
 		return planNNUNet(cmd, o, paths)
+	}
+	usual := defaultDevice()
+	if o.machine, err = unlike(&o.Machine, &usual); err != nil { // opening adds to it
+		return err
 	}
 	dev, closeDevice, err := o.Machine.open()
 	if err != nil {
@@ -230,7 +242,7 @@ func (o planOptions) fingerprint(cmd *cobra.Command, paths []string) (f planning
 		return f, nil, err
 	}
 	if store != nil {
-		if err := modalityOfPrepared(o.Modality, paths[0]); err != nil {
+		if err := beforePreparing(cmd, paths[0]); err != nil {
 			store.Close()
 			return f, nil, err
 		}
@@ -245,7 +257,7 @@ func (o planOptions) fingerprint(cmd *cobra.Command, paths []string) (f planning
 	if err != nil {
 		return f, nil, err
 	}
-	f, left, err := fingerprint.OfScans(cmd.Context(), d, how, dataset.DefaultReadOptions(), told)
+	f, left, err := fingerprint.OfScans(cmd.Context(), d, how, o.Read, told)
 	if finish(); err != nil {
 		return f, nil, err
 	}
@@ -255,13 +267,16 @@ func (o planOptions) fingerprint(cmd *cobra.Command, paths []string) (f planning
 	return f, nil, nil
 }
 
-// modalityOfPrepared refuses a modality that is said of prepared cases.
-func modalityOfPrepared(modality, path string) error {
-	if modality == "" {
-		return nil
-	}
-	return withHint(usagef("%s holds cases that are prepared already, for the modality that they have", path),
-		"leave --modality out, or name the scans")
+// beforePreparing refuses what is said of scans where they are prepared cases.
+func beforePreparing(cmd *cobra.Command, path string) (err error) {
+	cmd.Flags().VisitAll(func(f *pflag.Flag) {
+		part, _, _ := strings.Cut(config.Key(f), ".")
+		if slices.Contains([]string{"modality", "channels", "dataset", "read"}, part) && givenNow(cmd, f) {
+			err = withHint(usagef("--%s: %s holds cases that are prepared already", f.Name, path),
+				"leave --%s out, or name the scans", f.Name)
+		}
+	})
+	return err
 }
 
 // openPrepared opens a folder of prepared cases; nil where the paths are something else.
@@ -286,7 +301,10 @@ func (o planOptions) detect(cmd *cobra.Command, paths []string) (*dataset.Datase
 		return nil, how, withHint(err, "voxsaw inspect %s shows what is there", hint.Words(paths...))
 	}
 	say(cmd.ErrOrStderr(), "%s", d)
-	d, how, note, err := d.ChooseModality(how, dataset.DefaultReadOptions(), 0)
+	if err := checkOrder(cmd.ErrOrStderr(), d, o.Read); err != nil {
+		return nil, how, err
+	}
+	d, how, note, err := d.ChooseModality(how, o.Read, 0)
 	if err != nil {
 		return nil, how, explainPrepare(cmd.Context(), err, nil, d)
 	}
@@ -356,24 +374,45 @@ func writePlan(w io.Writer, p *planning.Plan, f planning.Fingerprint, from strin
 	}
 	finetune += fmt.Sprintf("crop: [%d, %d, %d]\nbatch: %d\n", p.Finetune.Crop[0], p.Finetune.Crop[1],
 		p.Finetune.Crop[2], p.Finetune.Batch) + train(p.Steps, max(p.Validations, 1))
-	data := ""
+	machine := ""
+	if o.machine != "" {
+		machine = "machine:\n" + indented(o.machine, "  ")
+	}
+	data := machine
 	if from != "" {
-		data = fmt.Sprintf("data: %q\n", from)
+		data += fmt.Sprintf("data: %q\n", from)
+	}
+	section := func(command, settings string) {
+		if settings == "" {
+			fmt.Fprintf(&b, "%s: {}\n", command) // it is taken, and the usual settings hold
+			return
+		}
+		fmt.Fprintf(&b, "%s:\n%s", command, indented(settings, "  "))
 	}
 	if p.Pretrain > 0 {
-		fmt.Fprintf(&b, "pretrain:\n%s", indented(data+pretrain, "  "))
+		section("pretrain", data+pretrain)
+		section("solve", data)
 	}
-	fmt.Fprintf(&b, "finetune:\n%s", indented(data+finetune, "  "))
+	section("finetune", data+finetune)
 	if p.Folds > 0 {
 		inits := "  - {name: scratch}\n"
 		if p.Pretrain > 0 {
 			inits += "  - {name: puzzles, pretrain: {}}\npretrain:\n" + indented(pretrain, "  ")
 		}
-		study := data +
-			fmt.Sprintf("folds: %d\nfold_scheme: shuffled\nfractions: "+
-				"[1]\nseeds: [1]\ninitialisations:\n%sfinetune:\n%s", p.Folds, inits, indented(finetune, "  "))
-		fmt.Fprintf(&b, "crossval:\n%s", indented(study, "  "))
+		section("crossval", data+fmt.Sprintf("folds: %d\nfold_scheme: shuffled\nfractions: [1]\nseeds: [1]\n"+
+			"initialisations:\n%sfinetune:\n%s", p.Folds, inits, indented(finetune, "  ")))
 	}
+	section("predict", machine)
+	section("next", machine)
+	network += fmt.Sprintf("crop: [%d, %d, %d]\n", p.Finetune.Crop[0], p.Finetune.Crop[1], p.Finetune.Crop[2])
+	section("doctor", network+machine)
+	network += fmt.Sprintf("batch: %d\ninputs: %d\n", p.Finetune.Batch, max(f.Channels, 1))
+	for line := range strings.Lines(o.machine) {
+		if key, _, _ := strings.Cut(line, ":"); key == "device" || key == "precision" || key == "threads" {
+			network += line
+		}
+	}
+	section("tune", network)
 	_, err = io.WriteString(w, b.String())
 	return err
 }
@@ -421,19 +460,28 @@ func sectionOfPrepare(p *planning.Plan, f planning.Fingerprint, o planOptions) (
 	}
 	s := p.Spacing
 	text = fmt.Sprintf("prepare:\n  preparation: {spacing: [%g, %g, %g], %s}\n", s[0], s[1], s[2], values)
-	set, err := config.Marshal(&o.Dataset)
-	usual, failed := config.Marshal(&dataset.Options{})
-	if err = errors.Join(err, failed); err != nil || bytes.Equal(set, usual) {
-		return text, err
-	}
-	text += "  dataset:\n"
-	theirs := slices.Collect(strings.Lines(string(usual)))
-	for line := range strings.Lines(string(set)) {
-		if !slices.Contains(theirs, line) {
-			text += "    " + line
+	usual := dataset.DefaultReadOptions()
+	reading, err := unlike(&o.Read, &usual)
+	set, failed := unlike(&o.Dataset, &dataset.Options{})
+	for _, part := range [][2]string{{"work", reading}, {"dataset", set}} {
+		if part[1] != "" {
+			text += "  " + part[0] + ":\n" + indented(part[1], "    ")
 		}
 	}
-	return text, nil
+	return text, errors.Join(err, failed)
+}
+
+// unlike are the lines of settings, as a file has them, that are not the usual ones.
+func unlike(settings, usual any) (text string, err error) {
+	set, err := config.Marshal(settings)
+	known, failed := config.Marshal(usual)
+	theirs := slices.Collect(strings.Lines(string(known)))
+	for line := range strings.Lines(string(set)) {
+		if !slices.Contains(theirs, line) {
+			text += line
+		}
+	}
+	return text, errors.Join(err, failed)
 }
 
 // indented puts a margin before each line.

@@ -84,7 +84,10 @@ func TestPlanOnGPU(t *testing.T) {
 	plan, out := filepath.Join(t.TempDir(), "plan.yaml"), filepath.Join(t.TempDir(), "run")
 	commandtest.Run(t, 0, "plan", preparedPhantoms(t), "--hours", "0.01", "--device", "cuda", "--out", plan)
 	text, err := os.ReadFile(plan)
-	timed := regexp.MustCompile(`(?s)  device: cuda .*  seconds: [0-9.]*[1-9] .*train: {steps: [1-9]`)
+	timed := regexp.MustCompile(`(?s)  device: cuda .*  seconds: [0-9.]*[1-9] .*
+finetune:
+  machine:
+    device: cuda .*train: {steps: [1-9]`)
 	if err != nil || !timed.Match(text) {
 		t.Errorf("%v\n%s", err, text)
 	}
