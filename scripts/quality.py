@@ -13,6 +13,7 @@ import csv
 import json
 import os
 import random
+import shutil
 import subprocess
 import sys
 
@@ -23,6 +24,7 @@ from scipy.stats import rankdata, spearmanr
 CHANGES = ("noise", "thick", "cut", "turned", "mirrored")
 POOL = ("as it is", "noise", "thick", "cut", "turned")  # of mirrored, names alone are wrong
 MEASURES = ("agreement", "entropy", "entropy_scan", "volume", "usual")
+STRUCTURES = {"1": "brainstem", "2": "spinal_cord", "3": "right_parotid", "4": "left_parotid", "5": "mandible"}
 
 
 def changed(data, affine, how, seed):
@@ -78,8 +80,10 @@ def run(voxsaw, openkbp, fold, networks, work):
     for n, how in enumerate(CHANGES):
         for case in [drawn[(11 * n + k) % len(drawn)] for k in range(11)]:
             kinds[make(openkbp, case, how, int(fold) * 1000 + test.index(case), images, labels)] = (case, how)
-    subprocess.run([voxsaw, "predict", images, "--checkpoint", networks, "--out", out, "--components", "all", "--agreement", "--probabilities",
-                    "--force", "--threads", "1"], check=True)
+    if not os.path.exists(f"{out}/quality.csv"):
+        subprocess.run([voxsaw, "predict", images, "--checkpoint", networks, "--out", out, "--components", "all", "--agreement", "--probabilities",
+                        "--force", "--threads", "1"], check=True)
+    shutil.rmtree(f"{work}/fold-{fold}/scores", ignore_errors=True)
     subprocess.run([voxsaw, "evaluate", out, labels, "--out", f"{work}/fold-{fold}/scores"], check=True)
     dsc = {}
     with open(f"{work}/fold-{fold}/scores/scores.csv") as f:
@@ -91,7 +95,7 @@ def run(voxsaw, openkbp, fold, networks, work):
         for row in csv.DictReader(f):
             if (row["case"], row["label"]) in dsc:
                 case, how = kinds[row["case"]]
-                rows.append({"fold": fold, "case": case, "change": how, "structure": row["structure"], "dsc": dsc[row["case"], row["label"]],
+                rows.append({"fold": fold, "case": case, "change": how, "structure": STRUCTURES[row["label"]], "dsc": dsc[row["case"], row["label"]],
                              "voxels": row["voxels"], "volume_ml": row["volume_ml"], "agreement": row["agreement"], "flag": row["flag"],
                              "label": int(row["label"]), "name": row["case"]})
     for name in {row["name"] for row in rows}:
@@ -107,14 +111,15 @@ def run(voxsaw, openkbp, fold, networks, work):
         writer.writerows(rows)
 
 
+def logarithm(row):
+    return np.log(max(float(row["volume_ml"]), 1e-3))
+
+
 def confidence(rows, measure):
     """What grows with the quality that a measure promises; a structure that was not found has the least."""
     found = np.array([int(row["voxels"]) > 0 for row in rows])
     if measure == "usual":
-        logs = np.log([max(float(row["volume_ml"]), 1e-3) for row in rows])
-        own = logs[[row["change"] == "as it is" for row in rows]]
-        middle = np.median(own)
-        value = -np.abs(logs - middle)
+        value = -np.abs([logarithm(row) - row["middle"] for row in rows])
     elif measure == "volume":
         value = np.array([float(row["volume_ml"]) for row in rows])
     elif measure == "agreement":
@@ -147,6 +152,8 @@ def told(rows):
 def table(paths):
     rows = [row for path in paths for row in csv.DictReader(open(path))]
     structures = list(dict.fromkeys(row["structure"] for row in rows))
+    for row in rows:
+        row["middle"] = np.median([logarithm(r) for r in rows if (r["fold"], r["structure"], r["change"]) == (row["fold"], row["structure"], POOL[0])])
     for title, kinds in (("As they are", POOL[:1]), ("With changed scans", POOL), ("Mirrored from left to right", ("mirrored",))):
         print(f"\n{title}\n\n| structure | fold | n | DSC | Spearman: " + " | ".join(MEASURES) + " | area: best order | " + " | ".join(MEASURES) +
               " | any order |\n|---|" + "--:|" * (2 * len(MEASURES) + 5))
