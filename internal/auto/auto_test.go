@@ -762,7 +762,8 @@ func TestNoTimeIsLeft(t *testing.T) {
 		!errors.As(err, &hinted) || !strings.Contains(hinted.Advice(), "--hours MORE") {
 		t.Errorf("%v, hint %v", err, hinted)
 	}
-	if !strings.Contains(said, "the prepared cases are in job/prepared\n") || strings.Contains(said, "goes on from there") {
+	if !strings.Contains(said, "the prepared cases are in job/prepared\n") ||
+		strings.Contains(said, "goes on from there") {
 		t.Errorf("that cannot be, without more hours:\n%s", said)
 	}
 	if len(v.calls) != 3 {
