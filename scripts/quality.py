@@ -20,6 +20,7 @@ import sys
 import nibabel
 import numpy as np
 from scipy.stats import rankdata, spearmanr
+from scipy.stats import t as t_distribution
 
 CHANGES = ("noise", "thick", "cut", "turned", "mirrored")
 POOL = ("as it is", "noise", "thick", "cut", "turned")  # of mirrored, names alone are wrong
@@ -126,7 +127,7 @@ def confidence(rows, measure):
         value = np.array([float(row["agreement"] or 0) for row in rows])
     else:
         value = -np.array([float(row[measure] or 9) for row in rows])
-    return np.where(found, value, -1e9) if measure != "entropy_scan" else value
+    return np.where(found, value, -1e9)
 
 
 def aurc(risks, sure):
@@ -165,6 +166,15 @@ def table(paths):
                 t = told(chosen)
                 print(f"| {structure} | {fold} | {t['cases']} | {100 - t['random']:.1f} | " + " | ".join(f"{t[m][0]:.2f}" for m in MEASURES) +
                       f" | {t['best']:.1f} | " + " | ".join(f"{t[m][1]:.1f}" for m in MEASURES) + f" | {t['random']:.1f} |")
+    for title, kinds in (("as they are", POOL[:1]), ("with changed scans", POOL)):
+        each = [np.mean([t["agreement"][1] - t["entropy"][1] for t in
+                         (told([r for r in rows if r["structure"] == structure and r["fold"] == fold and r["change"] in kinds]) for structure in structures)])
+                for fold in sorted({row["fold"] for row in rows})]
+        print(f"\nArea by agreement less that by entropy, {title}: {np.mean(each):.2f}", end="")
+        if len(each) > 1:
+            half = t_distribution.ppf(0.975, len(each) - 1) * np.std(each, ddof=1) / len(each) ** 0.5
+            print(f", 95 % interval {np.mean(each) - half:.2f} to {np.mean(each) + half:.2f}", end="")
+    print()
     bad = [row for row in rows if float(row["dsc"]) < 50 and row["change"] in POOL]
     good = [row for row in rows if float(row["dsc"]) >= 50 and row["change"] in POOL]
     print(f"\nOf {len(bad)} structures below 50 DSC {sum(bool(r['flag']) for r in bad)} have a flag, of {len(good)} others "

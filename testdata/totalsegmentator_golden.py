@@ -137,7 +137,27 @@ def main():
         labels = np.asanyarray(nib.load(HERE / f"{name}.nii.gz").dataobj)
         print(name, labels.shape, len(np.unique(labels)), (labels > 0).mean())
     boxes(source, scan.affine)
+    table()
     shutil.rmtree(HERE / "home")
+
+
+def table():
+    """tasks.json: what the package's own tables say of each task but its tests."""
+    from totalsegmentator.map_tasks_config import DEFAULT_CONFIG, TASK_CONFIGS
+    from totalsegmentator.map_to_binary import class_map
+    out = {}
+    for name, raw in TASK_CONFIGS.items():
+        if name in ("test", "total_highres_test"):
+            continue
+        for mode, own in raw.get("sub_modes", {"default": {}}).items():
+            c = {**DEFAULT_CONFIG, **{k: v for k, v in raw.items() if k != "sub_modes"}, **own}
+            s = c["resample"]
+            out[name if mode == "default" else f"{name}-{mode}"] = {
+                "parts": c["task_id"] if isinstance(c["task_id"], list) else [c["task_id"]],
+                "spacing": [0] * 3 if s is None else s if isinstance(s, list) else [s] * 3,
+                "folds": c["folds"], "licensed": c["commercial"], "organs": c["crop"], "near": c["remove_outside"],
+                "reach": c["remove_outside_dilation"], "classes": len(class_map.get(name, {}))}
+    (HERE / "tasks.json").write_text("{\n" + ",\n".join(f"{json.dumps(k)}: {json.dumps(v)}" for k, v in out.items()) + "\n}\n")
 
 
 def boxes(source, affine):

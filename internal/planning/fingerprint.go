@@ -219,7 +219,7 @@ const (
 func (p *Plan) part(f Fingerprint) Fingerprint {
 	const what = "part of a scan"
 	if f.Ready {
-		p.decide(what, "as prepared", "the cases are prepared already: the box that was is %.0f %% of a scan in "+
+		p.decide(what, "as prepared", "the cases are prepared already: their box was %.0f %% of a scan in "+
 			"the median",
 			100*f.bodyShare())
 		return f

@@ -1,6 +1,8 @@
 package totalseg
 
 import (
+	"cmp"
+	"encoding/json"
 	"errors"
 	"fmt"
 	"os"
@@ -288,8 +290,50 @@ func TestOwnDataSets(t *testing.T) {
 }
 
 // The table names the data set of each part, and tells the classes of each that is not refused.
+// The table is that of the package, in which a task that is not there would be missed in silence.
 func TestTable(t *testing.T) {
+	text, err := os.ReadFile(filepath.Join(golden, "tasks.json"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	var theirs map[string]struct {
+		Parts    []int
+		Spacing  [3]float64
+		Folds    []int
+		Licensed bool
+		Organs   []string
+		Near     []string
+		Reach    float64
+		Classes  int
+	}
+	if err := json.Unmarshal(text, &theirs); err != nil {
+		t.Fatal(err)
+	}
+	for name, want := range theirs {
+		at := slices.IndexFunc(tasks, func(t Task) bool { return t.Name == cmp.Or(sameTask[name], name) })
+		if at < 0 {
+			t.Errorf("%s is not there", name)
+			continue
+		}
+		got, box := tasks[at], Box{}
+		if got.Box != nil {
+			box = *got.Box
+		}
+		classes := 0
+		for _, n := range got.Classes {
+			classes += n
+		}
+		if !slices.Equal(got.Parts, want.Parts) || got.Refused == "" && (got.Spacing != want.Spacing ||
+			got.AllFolds != (len(want.Folds) != 1) || got.Licensed != want.Licensed ||
+			!slices.Equal(box.Organs, want.Organs) || !slices.Equal(box.Near, want.Near) || box.Reach != want.Reach ||
+			want.Classes > 0 && classes != want.Classes) {
+			t.Errorf("%s: %+v with the box %+v, want %+v", name, got, box, want)
+		}
+	}
 	for _, task := range tasks {
+		if _, there := theirs[task.Name]; !there {
+			t.Errorf("the package has no task %s", task.Name)
+		}
 		for _, number := range task.Parts {
 			if dataSets[number] == "" {
 				t.Errorf("%s: data set %d has no name", task.Name, number)
@@ -304,7 +348,9 @@ func TestTable(t *testing.T) {
 // A task of TotalSegmentator that has another's model and settings is that task.
 func TestFurtherNames(t *testing.T) {
 	for name, task := range sameTask {
-		if got, err := choose(name, tasks, "results"); err != nil || got.Name != task {
+		got, err := choose(name, tasks, "results")
+		if refused := "task " + task + " of TotalSegmentator is not done here"; err == nil && got.Name != task ||
+			err != nil && !strings.Contains(err.Error(), refused) {
 			t.Errorf("%s: %q, %v", name, got.Name, err)
 		}
 	}

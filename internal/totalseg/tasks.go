@@ -86,6 +86,7 @@ var tasks = []Task{
 	{Name: "total_mr-fast", Parts: []int{852}, Classes: []int{50}, Spacing: cube(3), Step: 0.8},
 	{Name: "total_mr-fastest", Parts: []int{853}, Classes: []int{50}, Spacing: cube(6), Step: 0.8},
 	{Name: "body_mr", Parts: []int{597}, Classes: []int{2}, Spacing: cube(1.5)},
+	{Name: "body_mr-fast", Parts: []int{598}, Classes: []int{2}, Spacing: cube(6)},
 	{Name: "vertebrae_mr", Parts: []int{756}, Classes: []int{25}, Spacing: cube(1.5)},
 	{Name: "breasts", Parts: []int{527}, Classes: []int{1}, Spacing: cube(1.5)},
 	{Name: "trunk_cavities", Parts: []int{343}, Classes: []int{4}, Spacing: cube(1.5)},
@@ -195,6 +196,7 @@ var dataSets = map[int]string{
 	589: "ct_mri_liver_lesions_750subj",
 	591: "ct_liver_lesions_842subj",
 	597: "mri_body_139subj",
+	598: "mri_body_6mm_139subj",
 	615: "MAXIMUS",
 	710: "renal_arteries_127subj",
 	713: "annulus_proper_48subj",
@@ -234,7 +236,8 @@ func folderOf(number int) string { return fmt.Sprintf("Dataset%03d_%s", number, 
 const first = "total"
 
 // sameTask are further names of tasks.
-var sameTask = map[string]string{"thigh_shoulder_muscles_mr": "thigh_shoulder_muscles"}
+var sameTask = map[string]string{"thigh_shoulder_muscles_mr": "thigh_shoulder_muscles",
+	"vertebrae_pp_refined": "vertebrae_pp"}
 
 // choose is the task of a name; of no name "total", or the only one that is there.
 func choose(name string, there []Task, folder string) (Task, error) {
