@@ -5,6 +5,7 @@
 #     WORK=/tmp/seven VOXSAW=./voxsaw CORE=1 bash scripts/compared/seven.sh FOLD OPENKBP
 #
 # CORE is one core: pinned to it later, PyTorch waits for a second thread, and a step takes 6 s, not 2.5.
+# CHECK=8 has nnU-Net predict eight of the test scans, too, and counts the voxels that differ from voxsaw's.
 # OPENKBP has imagesTr and labelsTr. $WORK/scores then has the scores of each test patient, and time and memory of what
 # was run. nnU-Net's commands are in PATH; as root, for measure.py raises the priority.
 set -eu
@@ -62,4 +63,22 @@ for arm in scratch encoder; do
   rm -rf "$at/$arm-scores"
   "$voxsaw" evaluate "$at/$arm-labels" "$at/test/labelsTr" --tolerance 2 --out "$at/$arm-scores"
   cp "$at/$arm-scores/scores.csv" "$WORK/scores/fold-$fold-$arm.csv"
+  [ "${CHECK:-0}" -gt 0 ] || continue
+  mkdir -p "$at/check"
+  for scan in $(ls "$at/test/imagesTr" | head -n "$CHECK"); do ln -sf "$at/test/imagesTr/$scan" "$at/check/"; done
+  nnUNetv2_predict -i "$at/check" -o "$at/$arm-check" -d "$number" -c 3d_lowres -f all -p "$plans" -tr nnUNetTrainerSteps \
+    -device cpu --disable_tta -npp 1 -nps 1
+  python3 - "$at/$arm-check" "$at/$arm-labels" <<'PYTHON'
+import glob
+import os
+import sys
+
+import nibabel
+import numpy as np
+
+theirs, ours = sys.argv[1:]
+pairs = [[np.asarray(nibabel.load(f).dataobj) for f in (path, f"{ours}/{os.path.basename(path)}")] for path in glob.glob(f"{theirs}/*.nii.gz")]
+print(f"{len(pairs)} label maps, {sum(a.size for a, _ in pairs)} voxels, {sum((a > 0).sum() for a, _ in pairs)} labelled, "
+      f"{sum((a != b).sum() for a, b in pairs)} differ")
+PYTHON
 done
