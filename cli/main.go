@@ -42,7 +42,6 @@ func Run(args []string, toOut, toErr io.Writer) int {
 	ctx, stop := interruptible(context.WithValue(context.Background(), jobKey{}, j), stderr, j)
 	defer stop()
 
-	args = withTimes(args)
 	line := forPhotos(args)
 	root := rootOf(append(slices.Clone(line), "")[0])
 	if len(line) > len(args) && line[1] == args[0] {

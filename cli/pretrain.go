@@ -3,9 +3,6 @@ package cli
 import (
 	"context"
 	"io"
-	"regexp"
-	"slices"
-	"strings"
 
 	"github.com/spf13/cobra"
 
@@ -127,23 +124,4 @@ func runPretrain(cmd *cobra.Command, o pretrainOptions, run runFlags) error {
 			return settings.Pretrain(ctx, dev, data, options)
 		},
 	}, task.Score)
-}
-
-// fourAxes is a grid whose fourth axis is time.
-var fourAxes = regexp.MustCompile(`^(\d+x\d+x\d+)x(\d+)$`)
-
-// withTimes writes --grid 2x2x2x2 as the settings that it stands for: --grid 2x2x2 --times 2.
-func withTimes(args []string) []string {
-	for k, arg := range args {
-		flag, value, joined := strings.Cut(arg, "=")
-		rest := args[k+1:]
-		if !joined && len(rest) > 0 {
-			value, rest = rest[0], rest[1:]
-		}
-		if m := fourAxes.FindStringSubmatch(value); m != nil && (flag == "--grid" || flag == "--pretrain-grid") {
-			times := strings.TrimSuffix(flag, "grid") + "times="
-			return slices.Concat(args[:k], []string{flag + "=" + m[1], times + m[2]}, rest)
-		}
-	}
-	return args
 }
