@@ -26,6 +26,9 @@ import sys
 import threading
 import time
 
+sys.path.insert(0, os.path.join(os.path.dirname(os.path.abspath(__file__)), "..", "docs", "peers"))
+from peer_plans import plans  # noqa: E402
+
 STRUCTURES = 104
 
 
@@ -73,25 +76,10 @@ def cubes(size):
 
 
 def plain():
-    """Plans of nnU-Net's default PlainConvUNet, with a patch that two steps of training can afford."""
-    n = 6
-    arguments = {"n_stages": n, "features_per_stage": [32, 64, 128, 256, 320, 320], "conv_op": "torch.nn.modules.conv.Conv3d", "kernel_sizes": [[3] * 3] * n,
-                 "strides": [[1] * 3] + [[2] * 3] * (n - 1), "n_conv_per_stage": [2] * n, "n_conv_per_stage_decoder": [2] * (n - 1), "conv_bias": True,
-                 "norm_op": "torch.nn.modules.instancenorm.InstanceNorm3d", "norm_op_kwargs": {"eps": 1e-5, "affine": True}, "dropout_op": None,
-                 "dropout_op_kwargs": None, "nonlin": "torch.nn.LeakyReLU", "nonlin_kwargs": {"inplace": True}}
-    data = {"is_seg": False, "order": 3, "order_z": 0, "force_separate_z": None}
-    resampling = {"data": data, "seg": {**data, "is_seg": True, "order": 1}, "probabilities": {**data, "order": 1}}
-    configuration = {"data_identifier": "nnUNetPlans_3d_fullres", "preprocessor_name": "DefaultPreprocessor", "batch_size": 2, "patch_size": [64] * 3,
-                     "median_image_size_in_voxels": [96] * 3, "spacing": [1.5] * 3, "normalization_schemes": ["CTNormalization"], "use_mask_for_norm": [False],
-                     "architecture": {"network_class_name": "dynamic_network_architectures.architectures.unet.PlainConvUNet", "arch_kwargs": arguments,
-                                      "_kw_requires_import": ["conv_op", "norm_op", "dropout_op", "nonlin"]}, "batch_dice": False}
-    for name, keywords in resampling.items():
-        configuration.update({f"resampling_fn_{name}": "resample_data_or_seg_to_shape", f"resampling_fn_{name}_kwargs": keywords})
-    intensities = {"max": 1500.0, "mean": 40.0, "median": 40.0, "min": -1000.0, "percentile_00_5": -120.0, "percentile_99_5": 250.0, "std": 80.0}
-    return {"dataset_name": "Dataset900_Large", "plans_name": "nnUNetPlans", "original_median_spacing_after_transp": [1.5] * 3,
-            "original_median_shape_after_transp": [96] * 3, "image_reader_writer": "SimpleITKIO", "transpose_forward": [0, 1, 2],
-            "transpose_backward": [0, 1, 2], "configurations": {"3d_fullres": configuration}, "experiment_planner_used": "ExperimentPlanner",
-            "label_manager": "LabelManager", "foreground_intensity_properties_per_channel": {"0": intensities}}
+    """Plans of nnU-Net's default PlainConvUNet, with a patch that a step of training can afford."""
+    made = plans("plain")
+    made["configurations"]["3d_fullres"]["patch_size"] = [64] * 3
+    return made
 
 
 def windows(folder):

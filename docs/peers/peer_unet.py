@@ -23,6 +23,7 @@ import sys
 import tempfile
 
 import peer
+import peer_plans
 
 WHO = ("torch", "onnxruntime", "voxsaw")
 
@@ -31,8 +32,7 @@ def plans(name):
     if name.endswith(".json"):
         with open(name) as f:
             return json.load(f)
-    import peer_predict
-    return peer_predict.plans(name)
+    return peer_plans.plans(name)
 
 
 def network(configuration, channels, classes, supervision=False):
