@@ -12,6 +12,7 @@ import (
 	"github.com/spf13/cobra"
 	"github.com/spf13/pflag"
 
+	"github.com/voxsaw/voxsaw/internal/atomicfile"
 	"github.com/voxsaw/voxsaw/internal/config"
 	"github.com/voxsaw/voxsaw/internal/fingerprint"
 	"github.com/voxsaw/voxsaw/internal/hint"
@@ -61,10 +62,8 @@ a GPU of 8 GB, as nnUNetv2_plan_experiment does with its default planner and wit
 		cobra.MinimumNArgs(1), o, func(cmd *cobra.Command, args []string) error { return runPlan(cmd, *o, args) })
 }
 
-func runPlan(cmd *cobra.Command, o planOptions, paths []string) error {
-	if o.Out == "" {
-		return withHint(usagef("no file for the plan"), "add --out plan.yaml")
-	}
+// free refuses to replace what is there.
+func (o planOptions) free() error {
 	stat, err := os.Lstat(o.Out)
 	if err == nil && stat.IsDir() {
 		return withHint(usagef("%s is a folder", o.Out), "name a file: --out %s",
@@ -73,6 +72,23 @@ func runPlan(cmd *cobra.Command, o planOptions, paths []string) error {
 	if err == nil && !o.Force {
 		return withHint(fmt.Errorf("%s is there already", o.Out),
 			"choose another --out, or say --force, which replaces it")
+	}
+	return nil
+}
+
+// write writes the plan, unless another process has written one there meanwhile.
+func (o planOptions) write(write func(io.Writer) error) error {
+	return place(o.Out, func() error {
+		return atomicfile.WriteTogether(o.free, atomicfile.File{Path: o.Out, Write: write})
+	})
+}
+
+func runPlan(cmd *cobra.Command, o planOptions, paths []string) error {
+	if o.Out == "" {
+		return withHint(usagef("no file for the plan"), "add --out plan.yaml")
+	}
+	if err := o.free(); err != nil {
+		return err
 	}
 	o.Memory.limitAll() // before scans are read
 	switch o.To {
@@ -83,6 +99,7 @@ func runPlan(cmd *cobra.Command, o planOptions, paths []string) error {
 		return planNNUNet(cmd, o, paths)
 	}
 	usual := defaultDevice()
+	var err error
 	if o.machine, err = unlike(&o.Machine, &usual); err != nil { // opening adds to it
 		return err
 	}
@@ -108,7 +125,7 @@ func runPlan(cmd *cobra.Command, o planOptions, paths []string) error {
 	if err != nil {
 		return err
 	}
-	if err := writeFile(o.Out, func(w io.Writer) error { return writePlan(w, p, f, from, o) }); err != nil {
+	if err := o.write(func(w io.Writer) error { return writePlan(w, p, f, from, o) }); err != nil {
 		return err
 	}
 	if err := showPlan(cmd, p, f, o.Out); err != nil || isStage(cmd.Context()) {
@@ -136,7 +153,7 @@ func planPreparation(cmd *cobra.Command, o planOptions, paths []string) error {
 	if err != nil {
 		return err
 	}
-	if err := writeFile(o.Out, func(w io.Writer) error { return writePreparation(w, p, f, o) }); err != nil {
+	if err := o.write(func(w io.Writer) error { return writePreparation(w, p, f, o) }); err != nil {
 		return err
 	}
 	if err := showPlan(cmd, p, f, o.Out); err != nil || isStage(cmd.Context()) {

@@ -66,7 +66,7 @@ func planNNUNet(cmd *cobra.Command, o planOptions, paths []string) error {
 	if err != nil {
 		return err
 	}
-	if err := writeFile(o.Out, func(w io.Writer) error {
+	if err := o.write(func(w io.Writer) error {
 		_, err := w.Write(text)
 		return err
 	}); err != nil {
