@@ -56,8 +56,8 @@ type Config struct {
 	Network voxsaw.Network  `yaml:"network"`
 	Train   voxsaw.Training `yaml:"train"`
 
-	// cells along each axis of space, such as 2x2x2; times has those of a fourth axis; the paper
-	// has 3x3x3 and 2x2x2; where there are grids, the finest of them
+	// cells along each axis; the paper has 3x3x3 and 2x2x2; where there are grids, the finest of
+	// them
 	Grid [3]int `yaml:"grid,flow" range:"[1,)"`
 	// several grids, such as 2x2x2,3x3x3,4x4x4: each step draws one of them; empty: grid alone
 	//

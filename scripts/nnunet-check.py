@@ -174,7 +174,10 @@ for number, form in ((904, "dicom-seg"), (905, "rtstruct")):
 # two channels, and an ignore label
 fresh("two")
 os.makedirs("two/imagesTr")
-shutil.copytree("demo/scans/labelsTr", "two/labelsTr")
+os.makedirs("two/labelsTr")
+for path in sorted(glob.glob("demo/scans/labelsTr/*.nii.gz")):  # without the names in them, of which one would contradict dataset.json
+    image = nibabel.load(path)
+    nibabel.save(nibabel.Nifti1Image(np.asanyarray(image.dataobj), image.affine), f"two/labelsTr/{os.path.basename(path)}")
 for path in labels:
     case = os.path.basename(path)[: -len(".nii.gz")]
     image = nibabel.load(path.replace("labelsTr", "imagesTr"))
