@@ -5,8 +5,10 @@ import (
 	"go/token"
 	"io/fs"
 	"maps"
+	"os"
 	"path"
 	"path/filepath"
+	"regexp"
 	"slices"
 	"strconv"
 	"strings"
@@ -291,6 +293,60 @@ func TestImportsGoOneWay(t *testing.T) {
 	}
 }
 
+// follows says whose method, format or rules the pretext tasks, backbones, readers and codecs follow.
+// Their code names each; docs/dependencies.md has the papers, programs and licences.
+var follows = map[string][]string{
+	"internal/photo":                 {"ITU-T", "libjpeg"},
+	"internal/resenc":                {"nnU-Net"},
+	"internal/restoration":           {"He et al", "Wang", "Wald", "MIC-DKFZ"},
+	"internal/rubik":                 {"Zhuang"},
+	"internal/spatial":               {"Gidaris", "Taleb", "HealthML"},
+	"internal/unet":                  {"nnU-Net"},
+	"puzzle2d":                       {"Wei", "Noroozi", "Favaro"},
+	"puzzle3d":                       {"Wei", "Noroozi", "Favaro"},
+	"vnet":                           {"Milletari", "MONAI"},
+	"volume/dicom/internal/element":  {"PS3"},
+	"volume/dicom/internal/jpeg":     {"ITU-T"},
+	"volume/dicom/internal/jpeg2000": {"ITU-T", "OpenJPEG"},
+	"volume/dicom/internal/jpegls":   {"ITU-T"},
+	"volume/dicom/internal/pixels":   {"PS3.5"},
+	"volume/itk":                     {"ITK"},
+	"volume/nifti":                   {"NIfTI", "nibabel"},
+}
+
+// The code of each pretext task, backbone, reader and codec names what it follows.
+func TestMethodsNameTheirSources(t *testing.T) {
+	// what registers for others follows nothing itself, and prepared cases are a format of our own
+	general := []string{"internal/classify", "network", "task", "volume/format", "volume/prepared"}
+	method := regexp.MustCompile(
+		`(?m)\b(?:pretext\.\w+|classify|backbone)\.Register\(|^func (?:Decode|decode[A-Z]\w*|ReadHeader)\(`)
+	texts, found := map[string]string{}, map[string]bool{}
+	eachSource(t, func(room, p string) error {
+		text, err := os.ReadFile(p)
+		texts[room] += string(text)
+		return err
+	})
+	for room, text := range texts {
+		if !method.MatchString(text) || slices.Contains(general, room) || strings.HasPrefix(room, "examples/") {
+			continue
+		}
+		found[room] = true
+		if len(follows[room]) == 0 {
+			t.Errorf("%s: say in follows what it follows, and in docs/dependencies.md under which licence", room)
+		}
+		for _, source := range follows[room] {
+			if !strings.Contains(text, source) {
+				t.Errorf("the code of %s does not name %s, which it follows", room, source)
+			}
+		}
+	}
+	for room := range follows {
+		if !found[room] {
+			t.Errorf("%s registers and decodes nothing", room)
+		}
+	}
+}
+
 // layers are the storeys of the house, from the ground up, with the rooms of each and what lies in
 // their folders. All other rooms are at the top: what a user does, the command line, experiments,
 // and what tests share.
@@ -353,6 +409,27 @@ func ours(imported string) (room string, ok bool) {
 func importsByRoom(t *testing.T) map[string][]string {
 	t.Helper()
 	rooms := map[string][]string{}
+	eachSource(t, func(room, p string) error {
+		f, err := parser.ParseFile(token.NewFileSet(), p, nil, parser.ImportsOnly)
+		if err != nil {
+			return err
+		}
+		rooms[room] = append(rooms[room], []string{}...)
+		for _, i := range f.Imports {
+			imported, err := strconv.Unquote(i.Path.Value)
+			if err != nil {
+				return err
+			}
+			rooms[room] = append(rooms[room], imported)
+		}
+		return nil
+	})
+	return rooms
+}
+
+// eachSource calls f for each file of Go that is no test, with the room that it is in.
+func eachSource(t *testing.T, f func(room, p string) error) {
+	t.Helper()
 	err := filepath.WalkDir(".", func(p string, d fs.DirEntry, err error) error {
 		if err != nil {
 			return err
@@ -367,23 +444,9 @@ func importsByRoom(t *testing.T) map[string][]string {
 		if !strings.HasSuffix(p, ".go") || strings.HasSuffix(p, "_test.go") {
 			return nil
 		}
-		f, err := parser.ParseFile(token.NewFileSet(), p, nil, parser.ImportsOnly)
-		if err != nil {
-			return err
-		}
-		room := path.Dir(filepath.ToSlash(p))
-		rooms[room] = append(rooms[room], []string{}...)
-		for _, i := range f.Imports {
-			imported, err := strconv.Unquote(i.Path.Value)
-			if err != nil {
-				return err
-			}
-			rooms[room] = append(rooms[room], imported)
-		}
-		return nil
+		return f(path.Dir(filepath.ToSlash(p)), p)
 	})
 	if err != nil {
 		t.Fatal(err)
 	}
-	return rooms
 }

@@ -3,8 +3,6 @@ package cli
 import (
 	"bytes"
 	"io"
-	"os"
-	"reflect"
 	"slices"
 	"strings"
 	"testing"
@@ -76,18 +74,3 @@ func (s *shownTexts) Skip(int)             {}
 func (s *shownTexts) Describe(text string) { s.texts = append(s.texts, text) }
 func (s *shownTexts) Note(string)          {}
 func (s *shownTexts) Finish()              {}
-
-// docs/watching.md promises the keys of events; none may be there that it does not tell of.
-func TestEventsAreDocumented(t *testing.T) {
-	page, err := os.ReadFile("../docs/watching.md")
-	if err != nil {
-		t.Fatal(err)
-	}
-	kind := reflect.TypeFor[event]()
-	for n := range kind.NumField() {
-		key, _, _ := strings.Cut(kind.Field(n).Tag.Get("json"), ",")
-		if !strings.Contains(string(page), "`"+key+"`") {
-			t.Errorf("docs/watching.md does not say what %q is", key)
-		}
-	}
-}

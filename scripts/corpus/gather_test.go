@@ -12,17 +12,20 @@ import (
 )
 
 // The committed list of volumes is whole: every volume has a licence and the file that states it, a
-// commit, a digest that no other has, 100 mm or more each way, and slices of 5 mm or less.
+// commit, a digest that no other has, 100 mm or more each way, and slices of 5 mm or less. What the
+// licences allow, docs/datasets.md says.
 func TestVolumesAreWhole(t *testing.T) {
 	sources, err := readSources("../publicct/list.yaml")
 	if err != nil {
 		t.Fatal(err)
 	}
+	licences := []string{"Apache-2.0", "CC BY 3.0", "CC BY 4.0", "CC BY-NC 3.0"}
 	regions := []string{"abdomen", "arm", "chest", "leg", "pelvis"}
 	digests := map[string]string{}
 	for _, s := range sources {
 		if !regexp.MustCompile(`^[\w.-]+/[\w.-]+$`).MatchString(s.Repository) ||
-			!regexp.MustCompile(`^[0-9a-f]{40}$`).MatchString(s.Commit) || s.Licence == "" || s.Stated == "" {
+			!regexp.MustCompile(`^[0-9a-f]{40}$`).MatchString(s.Commit) || !slices.Contains(licences, s.Licence) ||
+			s.Stated == "" {
 			t.Errorf("%+v", s)
 		}
 		for _, v := range s.Volumes {
@@ -46,41 +49,6 @@ func TestVolumesAreWhole(t *testing.T) {
 	}
 	if len(digests) < 50 {
 		t.Errorf("%d volumes", len(digests))
-	}
-}
-
-// The table of licences in docs/datasets.md is that of the list.
-func TestVolumesByLicence(t *testing.T) {
-	sources, err := readSources("../publicct/list.yaml")
-	if err != nil {
-		t.Fatal(err)
-	}
-	page, err := os.ReadFile(filepath.Join("..", "..", "docs", "datasets.md"))
-	if err != nil {
-		t.Fatal(err)
-	}
-	type counts struct{ all, trunk, limbs, neck int }
-	licences := map[string]counts{}
-	for _, s := range sources {
-		c := licences[s.Licence]
-		for _, v := range s.Volumes {
-			c.all++
-			switch v.Region {
-			case "abdomen", "chest":
-				c.trunk++
-			case "head", "neck":
-				c.neck++
-			default:
-				c.limbs++
-			}
-		}
-		licences[s.Licence] = c
-	}
-	for licence, c := range licences {
-		if row := fmt.Sprintf("\n| %s | %d | %d | %d | %d | ", licence, c.all, c.trunk, c.limbs,
-			c.neck); !strings.Contains(string(page), row) {
-			t.Errorf("docs/datasets.md has no row %q", row)
-		}
 	}
 }
 
