@@ -8,75 +8,59 @@ import "github.com/voxsaw/voxsaw/internal/device"
 // group of output channels and a block of input channels are read from memory once, for all
 // outputs.
 //
-// Where images are many, they are the rows of a product, which is summed over taps in registers
-// while the weights lie in L2:
+// Where images are many, they are the rows of a product; where they are few, outputs along x are,
+// whose inputs are copied into rows that have the padding along x. A product is summed over taps in
+// registers while the weights lie in L2:
 //
 //	for each group of output channels:          an item
 //		for each block of input channels:
-//			for each output voxel: add the product over its taps that are alive
-//
-// Where they are few, the rows are outputs along x, and each tap has rows of its own. The weights
-// of one tap are multiplied while they lie in L1, as inputs and outputs do:
-//
-//	for each group of output channels:          an item
-//		for each block of input channels:
-//			for each tap, for each run of rows that it reaches: add their products
+//			for each output voxel, or row of them: add the product over its taps that are alive
 type small struct {
 	cpu   *CPU
 	g     geometry
-	along bool // rows along x
-	first int  // tap that is alive
-	taps  int  // from there to the last one that is: those that are exchanged
-	parts []smallPart
+	along bool         // rows along x
+	width int          // voxels of a copied row of inputs
+	first int          // tap that is alive
+	taps  int          // from there to the last one that is: those that are exchanged
+	parts [][]smallSum // of the outputs, so that there is work for every thread where there are few groups
 
-	as, cs, an, cn int // from one row, and one product of a run, to the next, in inputs and outputs
+	as, cs int // from one row to the next, in inputs and outputs
 
-	workAt, work, total int // the bias lies at 0; exchanged weights in a worker's scratch
+	// the bias lies at 0; in a worker's scratch the exchanged weights, and copied rows
+	workAt, rowsAt, work, total int
 
 	out, in, w, scratch Slice
 }
 
-// smallPart is a part of the outputs, so that there is work for every thread where there are few
-// groups: products by outputs, or by taps.
-type smallPart struct {
-	sums    []smallSum
-	reached []smallReach
-}
-
-// smallSum is an output voxel of all images: where it lies in a block.
+// smallSum is an output voxel of all images, or a row of them of one: where it lies in a block.
 type smallSum struct {
-	out         int
+	out, rows   int
 	whole, last []term // for a whole block of input channels, and for the last one if it has fewer
 }
 
-// smallReach is the outputs that a tap reaches.
-type smallReach struct {
-	tap  int
-	runs []smallRun
-}
-
-// smallRun is products of some rows each: where their inputs and outputs start in a block of an
-// image.
-type smallRun struct{ in, out, rows, products int }
-
 func newSmall(c *CPU, g geometry) *small {
 	k := &small{cpu: c, g: g, along: g.out.size[2] > g.out.n, first: g.weights.taps,
-		parts: make([]smallPart, (c.opt.Threads+g.groups()-1)/g.groups())}
+		parts: make([][]smallSum, (c.opt.Threads+g.groups()-1)/g.groups())}
 	k.as, k.cs = g.in.plane(1, 0), g.out.plane(1, 0)
+	rows := 0
 	if k.along {
 		k.as, k.cs = g.stride[2]*block, g.step[2]*block
-		k.an, k.cn = g.stride[1]*g.in.size[2]*block, g.step[1]*g.out.size[2]*block
+		for _, p := range g.phases {
+			k.width = max(k.width, g.stride[2]*(p.count[2]-1)+1+g.hi[2]-g.lo[2])
+		}
+		rows = g.in.size[0] * g.in.size[1] * k.width * block
 	}
 	for i := range k.parts {
 		for j := range g.phases {
-			k.plan(&k.parts[i], &g.phases[j], i)
+			k.plan(i, &g.phases[j])
 		}
 	}
 	k.taps = max(0, k.taps-k.first)
 	k.workAt = aligned(g.out.blocks * block)
 	if g.exchanged {
-		k.work = 2 * g.weights.taps * block * block
+		k.rowsAt = 2 * g.weights.taps * block * block
 	}
+	k.work = aligned(k.rowsAt + rows)
 	k.total = k.workAt + k.work*c.opt.Threads
 	return k
 }
@@ -88,50 +72,34 @@ func (k *small) lines(p *phase, part int) (from, to int) {
 }
 
 // plan lists the products of one part of a phase.
-func (k *small) plan(to *smallPart, p *phase, part int) {
+func (k *small) plan(part int, p *phase) {
 	g := &k.g
 	from, end := k.lines(p, part)
-	if !k.along {
-		at := len(to.sums)
-		for line := from; line < end; line++ {
-			for x := range p.count[2] {
-				_, out := k.offsets(p, tap{}, [3]int{line / p.count[1], line % p.count[1], x})
-				to.sums = append(to.sums, smallSum{out: out})
-			}
-		}
-		sums := to.sums[at:]
-		for _, t := range p.taps {
-			k.eachLine(p, t, from, end, func(z, y, firstX, endX int) {
-				for x := firstX; x < endX; x++ {
-					in, _ := k.offsets(p, t, [3]int{z, y, x})
-					s := &sums[(z*p.count[1]+y-from)*p.count[2]+x]
-					s.whole = append(s.whole, term{in, t.w * block * block})
-					s.last = append(s.last, term{in, t.w * g.weights.tap(g.in.blocks-1)})
-				}
-			})
-		}
-		return
+	columns, rows := p.count[2], g.out.n // of sums
+	if k.along {
+		columns, rows = 1, p.count[2]
 	}
+	at := len(k.parts[part])
+	for line := from; line < end; line++ {
+		for x := range columns {
+			_, out := k.offsets(p, tap{}, [3]int{line / p.count[1], line % p.count[1], x})
+			k.parts[part] = append(k.parts[part], smallSum{out: out, rows: rows})
+		}
+	}
+	sums := k.parts[part][at:]
 	for _, t := range p.taps {
-		r := smallReach{tap: t.w}
-		z := -1 // of the run that grows
-		k.eachLine(p, t, from, end, func(lineZ, y, firstX, endX int) {
-			if lineZ != z {
-				in, out := k.offsets(p, t, [3]int{lineZ, y, firstX})
-				r.runs = append(r.runs, smallRun{in, out, endX - firstX, 0})
-				z = lineZ
+		w, last := t.w*block*block, t.w*g.weights.tap(g.in.blocks-1)
+		k.eachLine(p, t, from, end, func(z, y, firstX, endX int) {
+			if k.along {
+				firstX, endX = 0, 1
 			}
-			r.runs[len(r.runs)-1].products++
+			for x := firstX; x < endX; x++ {
+				in, _ := k.offsets(p, t, [3]int{z, y, x})
+				s := &sums[(z*p.count[1]+y-from)*columns+x]
+				s.whole = append(s.whole, term{in, w})
+				s.last = append(s.last, term{in, last})
+			}
 		})
-		for i := range r.runs {
-			// one product is the continuation of the one before
-			if run := &r.runs[i]; run.rows*k.as == k.an && run.rows*k.cs == k.cn {
-				run.rows, run.products = run.rows*run.products, 1
-			}
-		}
-		if len(r.runs) > 0 {
-			to.reached = append(to.reached, r)
-		}
 	}
 }
 
@@ -153,29 +121,37 @@ func (k *small) eachLine(p *phase, t tap, from, to int, f func(z, y, firstX, end
 	}
 }
 
-// offsets is where an output lies in a block of an image, and the input that a tap multiplies.
+// offsets is where an output lies in a block of an image, and the input that a tap multiplies, in
+// its block or in the copied rows.
 func (k *small) offsets(p *phase, t tap, o [3]int) (in, out int) {
+	size, first := k.g.in.size, 0
+	if k.along {
+		size[2], first = k.width, k.g.lo[2]
+	}
 	for i, o := range o {
-		in = in*k.g.in.size[i] + k.g.stride[i]*o + t.d[i]
+		in = in*size[i] + k.g.stride[i]*o + t.d[i]
 		out = out*k.g.out.size[i] + p.origin[i] + k.g.step[i]*o
 	}
-	return in * block, out * block
+	return (in - first) * block, out * block
 }
 
 // smallCost is in multiplications of vectors.
 func smallCost(g *geometry, k *small) float64 {
 	n := readCost * k.taps
 	for _, part := range k.parts {
-		for _, s := range part.sums {
-			n += g.out.n * len(s.whole)
-		}
-		for _, t := range part.reached {
-			for _, r := range t.runs {
-				n += g.out.n * r.rows * r.products
-			}
+		for _, s := range part {
+			n += s.rows * len(s.whole) * k.images()
 		}
 	}
 	return float64(g.in.channels*g.out.blocks) * float64(n)
+}
+
+// images is how often the sums are computed: for each image where its rows are outputs along x.
+func (k *small) images() int {
+	if k.along {
+		return k.g.out.n
+	}
+	return 1
 }
 
 // Scratch implements [device.Kernel].
@@ -204,51 +180,45 @@ func (k *small) do(worker, item int) {
 	work := k.scratch[k.workAt+worker*k.work:][:k.work]
 	k.setBias(group, part)
 	for ib := range g.in.blocks {
-		if k.along {
-			k.byTaps(work, group, ib, k.parts[part].reached)
-		} else {
-			k.byOutputs(work, group, ib, k.parts[part].sums)
+		weights, bv := k.weights(work, group, ib)
+		next := k.next(group, ib, len(k.parts[part])*k.images())
+		for n := range k.images() {
+			k.add(k.inputs(work[k.rowsAt:], n, ib), weights, bv, n, group, ib, k.parts[part], &next)
 		}
 	}
 }
 
-// byOutputs adds the products of a block of input channels, image by image a row.
-func (k *small) byOutputs(work []float32, group, ib int, sums []smallSum) {
+// inputs is a block of input channels of all images, or copied rows of one.
+func (k *small) inputs(rows []float32, n, ib int) []float32 {
+	in := k.in[k.g.in.plane(n, ib):]
+	if k.along {
+		size, row := k.g.in.size, k.width*block
+		for z := range size[0] {
+			for y := range size[1] {
+				copyRow(rows[(z*size[1]+y)*row:][:row], in[z*size[1]*size[2]*block:], k.g.in, block, y, k.g.lo[2])
+			}
+		}
+		return rows
+	}
+	return in
+}
+
+// add adds the products of a block of input channels.
+func (k *small) add(in, weights []float32, bv, n, group, ib int, sums []smallSum, next *ahead) {
 	g := &k.g
-	weights, bv := k.weights(work, group, ib)
-	next := k.next(group, ib, len(sums))
-	in, out, channels := k.in[g.in.plane(0, ib):], k.out[g.out.plane(0, 2*group):], g.weights.inputs(ib)
-	by := product{rows: g.out.n, vectors: g.vectors(group), k: channels, as: k.as, bs: block, bv: bv, cs: k.cs,
+	out, channels := k.out[g.out.plane(n, 2*group):], g.weights.inputs(ib)
+	by := product{vectors: g.vectors(group), k: channels, as: k.as, bs: block, bv: bv, cs: k.cs,
 		cv: g.out.voxels * block, add: true}
 	for i := range sums {
 		next.next()
-		terms := sums[i].whole
+		s := &sums[i]
+		by.rows = s.rows
+		terms := s.whole
 		if channels < block {
-			terms = sums[i].last
+			terms = s.last
 		}
 		if len(terms) > 0 {
-			k.cpu.kernels.rowsProduct(&by, in, weights, out[sums[i].out:], terms)
-		}
-	}
-}
-
-// byTaps adds the products of a block of input channels, tap by tap.
-func (k *small) byTaps(work []float32, group, ib int, reached []smallReach) {
-	g := &k.g
-	weights, bv := k.weights(work, group, ib)
-	next := k.next(group, ib, len(reached))
-	by := product{vectors: g.vectors(group), k: g.weights.inputs(ib), as: k.as, bs: block, bv: bv, cs: k.cs,
-		cv: g.out.voxels * block, add: true}
-	for i := range reached {
-		next.next()
-		t := &reached[i]
-		for n := range g.out.n {
-			in, out := k.in[g.in.plane(n, ib):], k.out[g.out.plane(n, 2*group):]
-			for _, r := range t.runs {
-				by.rows = r.rows
-				k.cpu.kernels.pointsProduct(&by, repeats{r.products, k.an, 0, k.cn}, in[r.in:],
-					weights[t.tap*g.weights.tap(ib):], out[r.out:], oneTerm)
-			}
+			k.cpu.kernels.rowsProduct(&by, in, weights, out[s.out:], terms)
 		}
 	}
 }
