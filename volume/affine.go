@@ -1,9 +1,11 @@
 package volume
 
 import (
+	"cmp"
 	"errors"
 	"fmt"
 	"math"
+	"slices"
 	"strings"
 
 	"github.com/voxsaw/voxsaw/internal/numbers"
@@ -113,8 +115,8 @@ func (a Affine) Shear() float64 {
 }
 
 // Axcodes returns the three letters that say where i, j and k grow to, such as "RAS" or "LPS", as
-// nibabel.aff2axcodes does: the world axis nearest to each column of the orthogonal matrix that is
-// nearest to the affine. A singular affine has "???".
+// nibabel.aff2axcodes does since its version 5.4: the world axis nearest to each column of the
+// orthogonal matrix that is nearest to the affine. A singular affine has "???".
 func (a Affine) Axcodes() string {
 	axis, sign, err := a.orientation()
 	if err != nil {
@@ -163,19 +165,31 @@ func (a Affine) rotation() (Affine, error) {
 }
 
 // orientation returns, for each voxel axis, the world axis that it follows and the direction (1 or
-// -1).
+// -1). The axis that follows one most clearly has the first choice, so that the order of the axes in
+// the file decides nothing.
 func (a Affine) orientation() (axis, sign [3]int, err error) {
 	r, err := a.rotation()
 	if err != nil {
 		return axis, sign, err
 	}
-	var used [3]bool
+	// A tie (45 degrees) goes to the first axis. The margin keeps it from being decided by the last bit.
+	const margin = 1e-12
+	var clearest [3]float64 // of each column
 	for c := range 3 {
+		clearest[c] = max(math.Abs(r[0][c]), math.Abs(r[1][c]), math.Abs(r[2][c]))
+	}
+	order := []int{0, 1, 2}
+	slices.SortStableFunc(order, func(c, d int) int {
+		if math.Abs(clearest[c]-clearest[d]) <= margin {
+			return 0
+		}
+		return cmp.Compare(clearest[d], clearest[c])
+	})
+	var used [3]bool
+	for _, c := range order {
 		best := -1
 		for w := range 3 {
-			// A tie (45 degrees) goes to the first axis. The margin keeps it from being decided by
-			// the last bit.
-			if !used[w] && (best < 0 || math.Abs(r[w][c]) > math.Abs(r[best][c])+1e-12) {
+			if !used[w] && (best < 0 || math.Abs(r[w][c]) > math.Abs(r[best][c])+margin) {
 				best = w
 			}
 		}

@@ -245,6 +245,25 @@ func TestOrientAgreesWithNibabel(t *testing.T) {
 	}
 }
 
+// Which way an axis of the patient lies does not hang on the order of the axes in the file, even if
+// two of them are nearest to the same one. The codes are those of nibabel 5.4.
+func TestAxcodesInAnyOrder(t *testing.T) {
+	a := Affine{{-5, 6, 6, 0}, {-4, -7, 3, 0}, {6, -2, 8, 0}, {0, 0, 0, 1}}
+	const want = "LPS"
+	for _, order := range [][3]int{{0, 1, 2}, {0, 2, 1}, {1, 0, 2}, {1, 2, 0}, {2, 0, 1}, {2, 1, 0}} {
+		o, codes := a, ""
+		for to, from := range order {
+			for w := range 3 {
+				o[w][to] = a[w][from]
+			}
+			codes += want[from : from+1]
+		}
+		if got := o.Axcodes(); got != codes {
+			t.Errorf("axes %v are %s, want %s", order, got, codes)
+		}
+	}
+}
+
 // All 48 orientations of a volume that is larger than a tile, against the plain loop.
 func TestPermuteAgreesWithLoop(t *testing.T) {
 	shape := [3]int{37, 5, 41}
