@@ -293,8 +293,8 @@ func TestImportsGoOneWay(t *testing.T) {
 	}
 }
 
-// follows says whose method, format or rules the pretext tasks, backbones, readers and codecs follow.
-// Their code names each; docs/dependencies.md has the papers, programs and licences.
+// follows says whose method, format or rules the pretext tasks, backbones, readers and codecs
+// follow. Their code names each; docs/dependencies.md has the papers, programs and licences.
 var follows = map[string][]string{
 	"internal/photo":                 {"ITU-T", "libjpeg"},
 	"internal/resenc":                {"nnU-Net"},

@@ -165,14 +165,15 @@ func (a Affine) rotation() (Affine, error) {
 }
 
 // orientation returns, for each voxel axis, the world axis that it follows and the direction (1 or
-// -1). The axis that follows one most clearly has the first choice, so that the order of the axes in
-// the file decides nothing.
+// -1). The axis that follows one most clearly has the first choice, so that the order of the axes
+// in the file decides nothing.
 func (a Affine) orientation() (axis, sign [3]int, err error) {
 	r, err := a.rotation()
 	if err != nil {
 		return axis, sign, err
 	}
-	// A tie (45 degrees) goes to the first axis. The margin keeps it from being decided by the last bit.
+	// A tie (45 degrees) goes to the first axis. The margin keeps it from being decided by the last
+	// bit.
 	const margin = 1e-12
 	var clearest [3]float64 // of each column
 	for c := range 3 {

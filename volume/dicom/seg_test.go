@@ -659,8 +659,8 @@ func TestSegmentationShowsThePatientToViewersAlone(t *testing.T) {
 	}
 }
 
-// A SEG object has of its series' patient and study these elements and no other: each that PS3.6 has
-// in the groups of patient and study is in the series, with a value of its own.
+// A SEG object has of its series' patient and study these elements and no other: each that PS3.6
+// has in the groups of patient and study is in the series, with a value of its own.
 func TestWhatSegmentationCarriesOfThePatient(t *testing.T) {
 	carried := map[string]bool{}
 	for _, keyword := range []string{
