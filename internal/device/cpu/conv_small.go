@@ -18,11 +18,12 @@ import "github.com/voxsaw/voxsaw/internal/device"
 type small struct {
 	cpu   *CPU
 	g     geometry
-	along bool         // rows along x
-	width int          // voxels of a copied row of inputs
-	first int          // tap that is alive
-	taps  int          // from there to the last one that is: those that are exchanged
-	parts [][]smallSum // of the outputs, so that there is work for every thread where there are few groups
+	along bool // rows along x
+	width int  // voxels of a copied row of inputs
+	first int  // tap that is alive
+	taps  int  // from there to the last one that is: those that are exchanged
+	// of the outputs, so that there is work for every thread where there are few groups
+	parts [][]smallSum
 
 	as, cs int // from one row to the next, in inputs and outputs
 
