@@ -69,6 +69,13 @@ func (c *CPU) Work(s device.ConvSpec, kind ConvKind) (Work, error) {
 		return w, nil
 	}
 	w.Products = 2 * float64(s.N) * in * out
+	if t, ok := oneTile(s); ok && w.Algorithm == "one channel" {
+		tiles := (size[2] + t.Outputs - 1) / t.Outputs
+		points := float64(t.Points() * tiles * size[1] * size[0])
+		w.Products *= points * float64(s.Kernel[1]*s.Kernel[0])
+		w.Points = 4 * 2 * points * float64(s.N) * out // those of the outputs, written and read
+		return w, nil
+	}
 	for i, n := range size {
 		taps := 0 // that do not fall on padding
 		for o := range n {

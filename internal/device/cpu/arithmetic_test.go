@@ -37,6 +37,7 @@ func TestWork(t *testing.T) {
 			4 * (729*3.5*8*96 + 216*2*32*64)},
 		{c, cube(1, 32, 64, 16, 3, 2, 1), Transposed, "Winograd F(8,3)*2 by channels", 2 * 8 * 729 * 32 * 64,
 			4 * (729*3.5*8*96 + 216*2*32*64)},
+		{c, cube(1, 1, 16, 8, 5, 1, 2), Forward, "one channel", 2 * 8 * 2 * 64 * 25 * 16, 4 * 2 * 8 * 2 * 64 * 16},
 		// along an axis each output sees both inputs
 		{c, cube(3, 16, 16, 2, 5, 1, 2), Forward, "live taps", 2 * 3 * 4 * 4 * 4 * 16 * 16, 0},
 	} {

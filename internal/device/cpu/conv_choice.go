@@ -106,8 +106,13 @@ func (c *CPU) algorithms(s device.ConvSpec, kind ConvKind) []algorithm {
 			add("live taps", smallCost(&g, k)+flatSmallCost(&g, 0), func() convolver { return k })
 		}
 	}
-	if kind == Weights && oneChannel(s) {
-		add("one channel", direct/2, func() convolver { return newOneChannelWeights(c, s) })
+	if t, ok := oneTile(s); ok && c.opt.Conv != "direct" && !onePlane(&g) {
+		switch {
+		case kind == Weights:
+			add("one channel", direct/4, func() convolver { return newOneChannelWeights(c, s, t) })
+		case kind == Forward && t.Taps == 5: // of three taps it saves less than it costs
+			add("one channel", direct/2, func() convolver { return newOneChannel(c, s, t) })
+		}
 	}
 	switch {
 	case fewChannels(s) && kind == Forward:
@@ -297,10 +302,4 @@ func flatSmallCost(g *geometry, more int) float64 {
 func smallImages(s device.ConvSpec) bool {
 	o, ofGroup := s.OutSize(), s.OfGroup()
 	return ofGroup.In > 1 && ofGroup.Out > 1 && max(o[0]*o[1]*o[2], s.Size[0]*s.Size[1]*s.Size[2]) <= 125
-}
-
-// oneChannel says whether this is the first layer of a network: 5^3 taps on one channel.
-func oneChannel(s device.ConvSpec) bool {
-	ofGroup := s.OfGroup()
-	return ofGroup.In == 1 && ofGroup.Out > 1 && s.Kernel == [3]int{side, side, side} && s.Stride == [3]int{1, 1, 1}
 }
