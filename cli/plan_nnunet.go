@@ -23,9 +23,6 @@ const (
 	toResidual = "nnunet-resencm"
 )
 
-// nnunetMemory is the memory of a GPU that nnU-Net's planners plan for, in GB.
-const nnunetMemory = 8
-
 // planNNUNet writes plans.json of nnU-Net.
 func planNNUNet(cmd *cobra.Command, o planOptions, paths []string) error {
 	if len(paths) > 1 {
@@ -62,7 +59,7 @@ func planNNUNet(cmd *cobra.Command, o planOptions, paths []string) error {
 		say(cmd.ErrOrStderr(), "WARNING: dataset.json says numTraining %d, and %s with labels are there: nnU-Net's "+
 			"batches go by what it says; write the right number into it", f.Training, numbers.Count(n, "case"))
 	}
-	text, p, err := f.Plans(encoder, nnunetMemory)
+	text, p, err := f.Plans(encoder, 0)
 	if err != nil {
 		return err
 	}

@@ -23,7 +23,9 @@ torch.set_default_device("meta")  # networks without weights: their sizes alone 
 from nnunetv2.experiment_planning.dataset_fingerprint.fingerprint_extractor import DatasetFingerprintExtractor  # noqa: E402
 from nnunetv2.experiment_planning.experiment_planners.default_experiment_planner import ExperimentPlanner  # noqa: E402
 from nnunetv2.experiment_planning.experiment_planners.residual_unets.residual_encoder_unet_planners import (  # noqa: E402
+    nnUNetPlannerResEncL,
     nnUNetPlannerResEncM,
+    nnUNetPlannerResEncXL,
 )
 
 voxsaw, drawn = os.path.abspath(sys.argv[1]), float(sys.argv[2]) if len(sys.argv) > 2 else 0
@@ -58,17 +60,21 @@ def main():
         extractor = DatasetFingerprintExtractor(name, 2)
         extractor.num_foreground_voxels_for_intensitystats = drawn or extractor.num_foreground_voxels_for_intensitystats
         extractor.run(overwrite_existing=True)
-        for to, planner, plans in (("nnunet", ExperimentPlanner, "nnUNetPlans"),
-                                   ("nnunet-resencm", nnUNetPlannerResEncM, "nnUNetResEncUNetMPlans")):
+        for to, planner, plans, gigabytes in (
+            ("nnunet", ExperimentPlanner, "nnUNetPlans", 0), ("nnunet", ExperimentPlanner, "nnUNetPlans", 4),
+            ("nnunet-resencm", nnUNetPlannerResEncM, "nnUNetResEncUNetMPlans", 0),
+            ("nnunet-resencl", nnUNetPlannerResEncL, "nnUNetResEncUNetLPlans", 0),
+            ("nnunet-resencxl", nnUNetPlannerResEncXL, "nnUNetResEncUNetXLPlans", 0),
+        ):
             theirs = os.path.join(made, name, plans + ".json")
             if os.path.exists(theirs):
                 os.remove(theirs)
             stdout, sys.stdout = sys.stdout, open(os.devnull, "w")
-            planner(name).plan_experiment()
+            planner(name, **({"gpu_memory_target_in_gb": gigabytes} if gigabytes else {})).plan_experiment()
             sys.stdout = stdout
-            out = os.path.join(made, f"{name}-{to}.json")
-            subprocess.run([voxsaw, "plan", os.path.join(raw, name), "--to", to, "--out", out, "--force"], check=True,
-                           stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
+            out = os.path.join(made, f"{name}-{to}{gigabytes or ''}.json")
+            subprocess.run([voxsaw, "plan", os.path.join(raw, name), "--to", to, "--gpu-memory-target", str(gigabytes), "--out", out, "--force"],
+                           check=True, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
             a, b = json.load(open(out)), json.load(open(theirs))
             wrong = list(differences(a, b))
             worst = 0.0
@@ -79,7 +85,7 @@ def main():
                     if not drawn and off > (1e-3 if key in ("mean", "std") else 0.02):
                         wrong.append(f"{STATS}/{channel}/{key}: {a[STATS][channel][key]}, nnU-Net has {value}")
             failed += len(wrong) > 0
-            print(f"{name}, {to}: {', '.join(b['configurations'])}: "
+            print(f"{name}, {to}{f' {gigabytes} GB' if gigabytes else ''}: {', '.join(b['configurations'])}: "
                   f"{'the same' if not wrong else 'differs'}; intensities within {worst:.1e} of their standard deviation")
             for line in wrong:
                 print("   ", line)

@@ -1,13 +1,15 @@
 """Makes nnplan/: a small made-up data set of nnUNet_raw, and the fingerprint and the plans that nnU-Net 2.8.1 makes for it.
 
     pip install nnunetv2==2.8.1 SimpleITK
-    python3 testdata/nnplan.py
+    python3 testdata/nnplan.py          # all
+    python3 testdata/nnplan.py plans    # the plans alone, of the fingerprint that is there
 
 Two channels, thick slices, margins of zeros, of which one holds labels: nnU-Net crops those away.
 """
 import json
 import os
 import shutil
+import sys
 import tempfile
 
 import numpy as np
@@ -46,11 +48,16 @@ def main():
     import torch
 
     torch.set_default_device("meta")
+    if sys.argv[1:] == ["plans"]:
+        os.makedirs(os.path.join(work, NAME), exist_ok=True)
+        shutil.copy(os.path.join(here, "dataset_fingerprint.json"), os.path.join(work, NAME))
+    else:
+        make_set()
+    make_plans()
+
+
+def make_set():
     from nnunetv2.experiment_planning.dataset_fingerprint.fingerprint_extractor import DatasetFingerprintExtractor
-    from nnunetv2.experiment_planning.experiment_planners.default_experiment_planner import ExperimentPlanner
-    from nnunetv2.experiment_planning.experiment_planners.residual_unets.residual_encoder_unet_planners import (
-        nnUNetPlannerResEncM,
-    )
 
     shutil.rmtree(here, ignore_errors=True)
     folder = os.path.join(here, NAME)
@@ -76,9 +83,23 @@ def main():
                    "numTraining": 4, "file_ending": ".nii.gz"}, f)
     DatasetFingerprintExtractor(NAME, 2).run(overwrite_existing=True)
     keep_fingerprint()
-    for planner, plans in ((ExperimentPlanner, "nnUNetPlans"), (nnUNetPlannerResEncM, "nnUNetResEncUNetMPlans")):
+
+
+def make_plans():
+    from nnunetv2.experiment_planning.experiment_planners.default_experiment_planner import ExperimentPlanner
+    from nnunetv2.experiment_planning.experiment_planners.residual_unets.residual_encoder_unet_planners import (
+        nnUNetPlannerResEncL,
+        nnUNetPlannerResEncM,
+        nnUNetPlannerResEncXL,
+    )
+
+    for planner, plans in ((ExperimentPlanner, "nnUNetPlans"), (nnUNetPlannerResEncM, "nnUNetResEncUNetMPlans"),
+                           (nnUNetPlannerResEncL, "nnUNetResEncUNetLPlans"), (nnUNetPlannerResEncXL, "nnUNetResEncUNetXLPlans")):
         planner(NAME).plan_experiment()
         shutil.copy(os.path.join(work, NAME, plans + ".json"), os.path.join(here, plans + ".json"))
+    os.remove(os.path.join(work, NAME, "nnUNetPlans.json"))
+    ExperimentPlanner(NAME, gpu_memory_target_in_gb=0.01).plan_experiment()  # as -gpu_memory_target 0.01
+    shutil.copy(os.path.join(work, NAME, "nnUNetPlans.json"), os.path.join(here, "nnUNetPlans_0.01GB.json"))
 
 
 if __name__ == "__main__":

@@ -23,7 +23,9 @@ import torch  # noqa: E402
 from nnunetv2.experiment_planning.plan_and_preprocess_api import plan_experiment_dataset  # noqa: E402
 from nnunetv2.experiment_planning.experiment_planners.default_experiment_planner import ExperimentPlanner  # noqa: E402
 from nnunetv2.experiment_planning.experiment_planners.residual_unets.residual_encoder_unet_planners import (  # noqa: E402
+    nnUNetPlannerResEncL,
     nnUNetPlannerResEncM,
+    nnUNetPlannerResEncXL,
 )
 
 torch.set_default_device("meta")  # networks without weights: their sizes alone count
@@ -62,7 +64,12 @@ SETS = {
 }
 
 
+PLANNERS = {"plain": ExperimentPlanner, "residual": nnUNetPlannerResEncM, "residual L": nnUNetPlannerResEncL,
+            "residual XL": nnUNetPlannerResEncXL}
+
+
 def plan(number, name, target):
+    """What each planner plans, for so many GB of a GPU; 0: as many as it plans for by itself."""
     space, shapes, labels, channels = SETS[name]
     full = f"Dataset{number:03d}_{name}"
     raw = os.path.join(os.environ["nnUNet_raw"], full)
@@ -92,8 +99,9 @@ def plan(number, name, target):
         with open(path, "w") as f:
             json.dump(value, f)
     planned = {}
-    for key, planner in (("plain", ExperimentPlanner), ("residual", nnUNetPlannerResEncM)):
-        p = planner(full, gpu_memory_target_in_gb=target, plans_name=f"{key}{target}").plan_experiment()
+    own = {"gpu_memory_target_in_gb": target} if target else {}
+    for key, planner in PLANNERS.items():
+        p = planner(full, plans_name=f"{key}{target}", **own).plan_experiment()
         one = {"forward": p["transpose_forward"]}
         for c in ("2d", "3d_fullres", "3d_lowres"):
             if c not in p["configurations"]:
@@ -119,7 +127,7 @@ made = []
 stdout, sys.stdout = sys.stdout, sys.stderr
 for number, name in enumerate(SETS, 1):
     space, shapes, labels, channels = SETS[name]
-    for target in (8, 4) if name in ("ct-pancreas", "mr-brain", "mr-heart-thick") else (8,):
+    for target in (0, 4, 11) if name in ("ct-pancreas", "mr-brain", "mr-heart-thick") else (0,):
         made.append({
             "name": name, "gigabytes": target, "spacings": space, "shapes": shapes, "outputs": labels, "plans": plan(number, name, target),
         })

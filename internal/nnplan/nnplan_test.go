@@ -67,8 +67,16 @@ func TestPlans(t *testing.T) {
 	if told != 4 {
 		t.Errorf("told of %d cases", told)
 	}
-	for _, e := range []planning.Encoder{planning.Plain, planning.Residual} {
-		text, _, err := f.Plans(e, 8)
+	for _, of := range []struct {
+		encoder   planning.Encoder
+		gigabytes float64
+		file      string
+	}{
+		{planning.Plain, 0, "nnUNetPlans"}, {planning.Plain, 0.01, "nnUNetPlans_0.01GB"},
+		{planning.Residual, 0, "nnUNetResEncUNetMPlans"}, {planning.ResidualL, 0, "nnUNetResEncUNetLPlans"},
+		{planning.ResidualXL, 0, "nnUNetResEncUNetXLPlans"},
+	} {
+		text, _, err := f.Plans(of.encoder, of.gigabytes)
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -76,7 +84,7 @@ func TestPlans(t *testing.T) {
 		if err := json.Unmarshal(text, &got); err != nil {
 			t.Fatal(err)
 		}
-		theirs, err := os.ReadFile(filepath.Join(golden, e.PlansName+".json"))
+		theirs, err := os.ReadFile(filepath.Join(golden, of.file+".json"))
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -86,19 +94,19 @@ func TestPlans(t *testing.T) {
 		values := 0
 		differ("", got, want, func(path string, got, want any) {
 			if !strings.HasPrefix(path, "/"+stats) {
-				t.Errorf("%s%s is %v, nnU-Net has %v", e.PlansName, path, got, want)
+				t.Errorf("%s%s is %v, nnU-Net has %v", of.file, path, got, want)
 				return
 			}
 			g, okG := got.(float64)
 			w, okW := want.(float64)
 			// a hundredth of a spread of more than 100; values lie one apart
 			if !okG || !okW || math.Abs(g-w) > 1 {
-				t.Errorf("%s%s is %v, nnU-Net has %v", e.PlansName, path, got, want)
+				t.Errorf("%s%s is %v, nnU-Net has %v", of.file, path, got, want)
 			}
 			values++
 		})
 		if len(want) < 10 || values == 0 {
-			t.Errorf("%s: %d keys and %d statistics were compared", e.PlansName, len(want), values)
+			t.Errorf("%s: %d keys and %d statistics were compared", of.file, len(want), values)
 		}
 	}
 }

@@ -12,7 +12,8 @@ import (
 
 // This file: plans.json, in the words of nnU-Net 2.8.1.
 
-// Plans is plans.json for an encoder and a memory target in GB, and the plan that it says.
+// Plans is plans.json for an encoder and a memory target in GB, 0 for what its planner plans for by
+// itself, and the plan that it says.
 func (f *Fingerprint) Plans(e planning.Encoder, gigabytes float64) ([]byte, *planning.NNUNet, error) {
 	p, err := planning.NNUNetPlan(f.Spacings, f.Shapes, f.Training, f.Labels, e, gigabytes)
 	if err != nil {

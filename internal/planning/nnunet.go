@@ -12,7 +12,7 @@ import (
 
 // This file: the rules by which nnU-Net v2's ExperimentPlanner chooses a spacing, a patch and a
 // network (Isensee et al. 2021, "nnU-Net: a self-configuring method", and its version 2.8), and
-// its planner of residual encoders of medium size. Axes are those of nnU-Net's arrays, (k, j, i),
+// its planners of residual encoders. Axes are those of nnU-Net's arrays, (k, j, i),
 // until they are transposed.
 
 // The numbers of nnU-Net's planner.
@@ -25,8 +25,7 @@ const (
 	leastBatch  = 2               // crops in a step
 	voxelsOfOld = 256 * 256 * 256 // of the patch that is made smaller until it fits
 	pixelsOfOld = 2048 * 2048     // of one in two dimensions
-	batch2D     = 12              // crops in two dimensions that fit into targetGB
-	targetGB    = 8.0             // GPU memory that the reference values belong to
+	batch2D     = 12              // crops in two dimensions that fit into an encoder's memory
 	coarser     = 1.03            // spacings of the low resolution are raised by this factor
 	seenOfScan  = 0.25            // of a scan in a patch, below which there is a low resolution
 )
@@ -36,7 +35,8 @@ type Encoder struct {
 	PlansName string // as nnU-Net calls the plans
 	Class     string
 	Planner   string  // nnU-Net's class that makes them
-	reference float64 // voxels of all feature maps of two crops that fit into targetGB
+	Gigabytes float64 // of a GPU's memory that it plans for by itself
+	reference float64 // voxels of all feature maps of two crops that fit into these
 	flat      float64 // the same of batch2D crops in two dimensions
 	blocks    []int   // of the stages, the last one's for deeper stages
 	decoder   int     // convolutions of a stage of the decoder
@@ -50,24 +50,33 @@ var (
 		PlansName: "nnUNetPlans",
 		Class:     "dynamic_network_architectures.architectures.unet.PlainConvUNet",
 		Planner:   "ExperimentPlanner",
+		Gigabytes: 8,
 		reference: 560e6,
 		flat:      85e6,
 		blocks:    []int{2},
 		decoder:   2,
 		covered:   0.05,
 	}
-	Residual = Encoder{
-		PlansName: "nnUNetResEncUNetMPlans",
+	Residual   = residual("M", 8, 680e6, 135e6)
+	ResidualL  = residual("L", 24, 2100e6, 380e6)
+	ResidualXL = residual("XL", 40, 3600e6, 560e6)
+)
+
+// residual is a planner of residual encoders, of one of nnU-Net's sizes.
+func residual(size string, gigabytes, reference, flat float64) Encoder {
+	return Encoder{
+		PlansName: "nnUNetResEncUNet" + size + "Plans",
 		Class:     "dynamic_network_architectures.architectures.unet.ResidualEncoderUNet",
-		Planner:   "nnUNetPlannerResEncM",
-		reference: 680e6,
-		flat:      135e6,
+		Planner:   "nnUNetPlannerResEnc" + size,
+		Gigabytes: gigabytes,
+		reference: reference,
+		flat:      flat,
 		blocks:    []int{1, 3, 4, 6},
 		decoder:   1,
 		residual:  true,
 		covered:   1,
 	}
-)
+}
 
 // Residual says whether the encoder is made of residual blocks.
 func (e Encoder) Residual() bool { return e.residual }
@@ -99,8 +108,8 @@ type NNUNet struct {
 }
 
 // NNUNetPlan plans as nnU-Net does for a network of so many outputs that takes so much memory of a
-// GPU. Spacings and shapes are along the axes (i, j, k), the shapes of what is left of each scan
-// without the zeros around it.
+// GPU; 0: as much as the encoder's planner plans for by itself. Spacings and shapes are along the
+// axes (i, j, k), the shapes of what is left of each scan without the zeros around it.
 //
 // said is how many scans the data set says it has (numTraining), by which nnU-Net reckons how many
 // voxels there are; 0: as many as there are.
@@ -108,6 +117,9 @@ func NNUNetPlan(spacings [][3]float64, shapes [][3]int, said, outputs int, e Enc
 	error) {
 	if len(spacings) == 0 || len(spacings) != len(shapes) {
 		return nil, fmt.Errorf("%d spacings and %d shapes: a plan needs at least one scan", len(spacings), len(shapes))
+	}
+	if gigabytes == 0 {
+		gigabytes = e.Gigabytes
 	}
 	if !(gigabytes > 0) || outputs < 1 {
 		return nil, errors.New("a plan needs a memory target above 0 and at least one output")
@@ -194,7 +206,7 @@ func (e Encoder) configure(spacing, median [3]float64, voxels float64, outputs i
 		scale = math.Sqrt(pixelsOfOld / (inverse[1] * inverse[2]))
 		reference, crops, widest = e.flat, batch2D, mostWidth2D
 	}
-	reference *= gigabytes / targetGB
+	reference *= gigabytes / e.Gigabytes
 	first := [3]float64{1, 1, 1} // half a voxel is left of the median of two scans
 	for a := range 3 {
 		if a > 0 || !twoD {

@@ -72,8 +72,8 @@ func goldens(t *testing.T) (all []golden) {
 	return all
 }
 
-// reversed turns triples along (k, j, i) into ones along (i, j, k), and back.
-func reversed[T any](all [][3]T) (r [][3]T) {
+// turned turns triples along (k, j, i) into ones along (i, j, k), and back.
+func turned[T any](all [][3]T) (r [][3]T) {
 	for _, one := range all {
 		r = append(r, [3]T{one[2], one[1], one[0]})
 	}
@@ -81,14 +81,16 @@ func reversed[T any](all [][3]T) (r [][3]T) {
 }
 
 // Spacing, transposition, patch, batch, strides, kernels and widths are nnU-Net's, of both
-// resolutions, for its default network and its residual one.
+// resolutions, for its default network and its residual ones, for the memory that each planner
+// plans for and for another.
 func TestNNUNetPlans(t *testing.T) {
 	low := 0
 	for _, g := range goldens(t) {
-		for key, e := range map[string]Encoder{"plain": Plain, "residual": Residual} {
+		for key, e := range map[string]Encoder{"plain": Plain, "residual": Residual, "residual L": ResidualL,
+			"residual XL": ResidualXL} {
 			want := g.Plans[key]
-			p, err := NNUNetPlan(reversed(g.Spacings), reversed(g.Shapes), 0, g.Outputs, e, g.Gigabytes)
-			if err != nil {
+			p, err := NNUNetPlan(turned(g.Spacings), turned(g.Shapes), 0, g.Outputs, e, g.Gigabytes)
+			if err != nil || want.Full == nil {
 				t.Fatalf("%s, %s: %v", g.Name, key, err)
 			}
 			if p.Forward != want.Forward {
@@ -138,7 +140,7 @@ func TestNNUNetRefuses(t *testing.T) {
 		"not a number": func() (*NNUNet, error) {
 			return NNUNetPlan([][3]float64{{math.NaN(), 1, 1}}, [][3]int{{5, 5, 5}}, 0, 2, Plain, 8)
 		},
-		"no memory": func() (*NNUNet, error) { return NNUNetPlan(one, [][3]int{{5, 5, 5}}, 0, 2, Plain, 0) },
+		"no memory": func() (*NNUNet, error) { return NNUNetPlan(one, [][3]int{{5, 5, 5}}, 0, 2, Plain, -1) },
 	} {
 		if p, err := call(); err == nil {
 			t.Errorf("%s: %+v", name, p)

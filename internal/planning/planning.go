@@ -187,7 +187,7 @@ func (p *Plan) shapes(f Fingerprint) (err error) {
 	for _, s := range f.Scans {
 		spacings, shapes = append(spacings, s.Spacing), append(shapes, s.Shape)
 	}
-	if p.NNUNet, err = NNUNetPlan(spacings, shapes, 0, max(f.Classes, 2), Plain, targetGB); err != nil {
+	if p.NNUNet, err = NNUNetPlan(spacings, shapes, 0, max(f.Classes, 2), Plain, 0); err != nil {
 		return err
 	}
 	for a := range 3 { // with as many digits as a header's float32 has
