@@ -175,7 +175,7 @@ var mayImport = map[string][]string{
 	"internal/bench": {".", "eval", "internal/backbone", "internal/device", "internal/jigsaw", "internal/nn",
 		"internal/puzzle", "internal/quality", "internal/seed", "internal/sliding", "internal/solver",
 		"internal/train"},
-	"internal/planning": {".", "internal/quality", "internal/terminal"},
+	"internal/planning": {".", "internal/quality", "internal/terminal", "internal/unet"},
 	"internal/tuning":   {"internal/device", "internal/device/cpu", "internal/config"},
 
 	"eval":                 {"volume", "internal/memory"},

@@ -14,6 +14,7 @@ import (
 	"github.com/spf13/pflag"
 
 	"github.com/voxsaw/voxsaw/internal/auto"
+	"github.com/voxsaw/voxsaw/internal/backbone"
 	"github.com/voxsaw/voxsaw/internal/checkpoint"
 	"github.com/voxsaw/voxsaw/internal/config"
 	"github.com/voxsaw/voxsaw/internal/hint"
@@ -26,12 +27,14 @@ type autoOptions struct {
 	Hours    float64       `yaml:"hours" help:"time of the whole job" range:"(0,)"`
 	Labels   []string      `yaml:"labels" help:"labels to learn, as finetune --labels has them; empty: all"`
 	Modality string        `yaml:"modality,omitempty" help:"what the scans are, as prepare --modality has it: CT, MR, PT or another of DICOM's words; empty: as the scans say"`
+	Plans    string        `yaml:"plans,omitempty" help:"plans.json of nnU-Net, by which scans are prepared and a network is planned, as plan --plans has it"`
+	Network  string        `yaml:"network" help:"network that is planned, as plan --network has it" oneof:"vnet unet resenc"`
 	Machine  deviceOptions `yaml:"machine"`
 	Memory   gibibytes     `yaml:"memory" help:"limit: 16GiB, 512MiB, or a number of GiB; 0: what the machine has"`
 }
 
 func newAuto() *cobra.Command {
-	o := &autoOptions{Hours: defaultHours, Machine: defaultDevice()}
+	o := &autoOptions{Hours: defaultHours, Network: backbone.Default, Machine: defaultDevice()}
 	var out string
 	var resume bool
 	cmd := verb(
@@ -67,6 +70,9 @@ stops, and says what can be used already; the same command, or --resume, goes on
 func runAuto(cmd *cobra.Command, o autoOptions, out string, resume bool, scans []string) error {
 	if out == "" {
 		return withHint(usagef("no folder for the job"), "add --out FOLDER")
+	}
+	if err := oneNetwork(cmd, o.Plans); err != nil {
+		return err
 	}
 	before, err := auto.Begun(out)
 	if err != nil {
@@ -112,8 +118,12 @@ func runAuto(cmd *cobra.Command, o autoOptions, out string, resume bool, scans [
 	var s stageOf
 	job := auto.Job{
 		Out: out, Scans: scans, Hours: o.Hours, Machine: machineFlags(cmd), Modality: o.Modality,
+		Plans:   o.Plans,
 		Command: func(ctx context.Context, args []string) error { return carryOut(ctx, cmd, args, &s) },
 		Say:     func(format string, args ...any) { say(cmd.ErrOrStderr(), format, args...) },
+	}
+	if o.Network != backbone.Default {
+		job.Network = o.Network
 	}
 	for _, label := range o.Labels {
 		job.Labels = append(job.Labels, "--labels", label)

@@ -9,6 +9,7 @@ Preparation: spacing intensity window modality crop
 Run: out part workers memory config`,
 	"plan": `
 Data set: layout labels pairs structures
+What is planned: to plans network
 Time and machine: hours device memory gpu-memory
 Run: out force config`,
 	"pretrain": `
@@ -152,6 +153,9 @@ var shorts = []short{
 	{"prepare this part", "K/N", "the K-th of N parts; all parts may run at once"},
 	{"look at this part", "K/N", "the K-th of N parts; all parts may run at once"},
 	{"read this part", "K/N", "the K-th of N parts; all parts may run at once"},
+	{"what the plan is for", "WHAT", "voxsaw; prepare alone; nnunet and its ResEnc presets"},
+	{"plans.json of nnU-Net, ", "FILE", "plans.json of nnU-Net, which is followed"},
+	{"network that is planned", "KIND", "vnet, or unet or resenc by nnU-Net's rules"},
 	{"file for the plan", "FILE", "the plan, which other commands take as --config"},
 	{"print a list of {path", "", "print all of it as JSON"},
 	{"where labels lie on", "", "where labels lie: by header, or voxel by voxel"},

@@ -12,15 +12,19 @@ import (
 	"github.com/spf13/cobra"
 	"github.com/spf13/pflag"
 
+	"github.com/voxsaw/voxsaw"
 	"github.com/voxsaw/voxsaw/internal/atomicfile"
+	"github.com/voxsaw/voxsaw/internal/backbone"
 	"github.com/voxsaw/voxsaw/internal/config"
 	"github.com/voxsaw/voxsaw/internal/fingerprint"
 	"github.com/voxsaw/voxsaw/internal/hint"
+	"github.com/voxsaw/voxsaw/internal/nnunet"
 	"github.com/voxsaw/voxsaw/internal/numbers"
 	"github.com/voxsaw/voxsaw/internal/pace"
 	"github.com/voxsaw/voxsaw/internal/planning"
 	"github.com/voxsaw/voxsaw/internal/safetext"
 	"github.com/voxsaw/voxsaw/internal/terminal"
+	"github.com/voxsaw/voxsaw/internal/unet"
 	"github.com/voxsaw/voxsaw/volume"
 	"github.com/voxsaw/voxsaw/volume/dataset"
 	"github.com/voxsaw/voxsaw/volume/prepared"
@@ -28,7 +32,10 @@ import (
 
 type planOptions struct {
 	Out      string              `yaml:"out" help:"file for the plan, which other commands take as --config"`
-	To       string              `yaml:"to" help:"what the plan is for" oneof:"voxsaw prepare nnunet nnunet-resencm"`
+	To       string              `yaml:"to" help:"what the plan is for" oneof:"voxsaw prepare nnunet nnunet-resencm nnunet-resencl nnunet-resencxl"`
+	Target   float64             `yaml:"gpu_memory_target" help:"--to nnunet...: GB of a GPU that are planned for, as nnUNetv2_plan_experiment -gpu_memory_target; 0: what its planner plans for by itself" range:"[0,)"`
+	Plans    string              `yaml:"plans,omitempty" help:"plans.json of nnU-Net, whose spacing, intensities, patch, batch and network are planned with; plans.json:3d_lowres chooses a configuration"`
+	Network  string              `yaml:"network" help:"network that is planned: the default one, or by nnU-Net's rules its plain U-Net or its residual encoder (ResEncM)" oneof:"vnet unet resenc"`
 	Hours    float64             `yaml:"hours" help:"time of one training with its pretraining" range:"(0,)"`
 	Dataset  dataset.Options     `yaml:"dataset"`
 	Read     dataset.ReadOptions `yaml:"read"`
@@ -40,10 +47,13 @@ type planOptions struct {
 	Force    bool                `yaml:"force" help:"replace a file that is there"`
 
 	machine string // settings of Machine that are not the usual ones
+	// how scans are prepared by Plans, as its file has it that differs from the usual; empty: not
+	how string
 }
 
 func newPlan() *cobra.Command {
-	o := &planOptions{To: toVoxsaw, Hours: defaultHours, Read: dataset.DefaultReadOptions(), Machine: defaultDevice()}
+	o := &planOptions{To: toVoxsaw, Network: backbone.Default, Hours: defaultHours,
+		Read: dataset.DefaultReadOptions(), Machine: defaultDevice()}
 	return verb("plan PREPARED | SCANS...",
 		"Decide on spacing, crop, network and steps for this data, this machine and this time",
 		`Reads a folder of prepared cases, or scans, for their fingerprint: sizes, the box of the body,
@@ -53,11 +63,16 @@ with its reason. Spacing and the largest crop follow nnU-Net's rules; how much o
 is measured. The plan is a file that other commands take as --config, each its own section, and that may
 be edited.
 
---to prepare plans what is cut out, spacing and intensities alone, and times nothing. --to nnunet and
---to nnunet-resencm read the scans of a folder of nnUNet_raw and write plans.json for nnU-Net itself and
-a GPU of 8 GB, as nnUNetv2_plan_experiment does with its default planner and with nnUNetPlannerResEncM.`,
+--plans takes nnU-Net's plan of the data instead: its spacing, intensities, patch, batch and network; the
+steps are those that fit into the time. --network unet or resenc plans a network by nnU-Net's rules.
+
+--to prepare plans what is cut out, spacing and intensities alone, and times nothing. --to nnunet reads
+the scans of a folder of nnUNet_raw and writes plans.json for nnU-Net itself, as nnUNetv2_plan_experiment
+does with its default planner, for a GPU of 8 GB; --to nnunet-resencm, -resencl and -resencxl those of
+nnUNetPlannerResEncM, L and XL, for 8, 24 and 40 GB. --gpu-memory-target plans for another GPU.`,
 		`  voxsaw plan scans --hours 3 --out plan.yaml
   voxsaw plan prepared --hours 0.5 --out plan.yaml
+  voxsaw plan scans --plans nnUNetPlans.json --hours 12 --out plan.yaml
   voxsaw plan nnUNet_raw/Dataset001_NAME --to nnunet --out nnUNetPlans.json`,
 		cobra.MinimumNArgs(1), o, func(cmd *cobra.Command, args []string) error { return runPlan(cmd, *o, args) })
 }
@@ -91,12 +106,18 @@ func runPlan(cmd *cobra.Command, o planOptions, paths []string) error {
 		return err
 	}
 	o.Memory.limitAll() // before scans are read
-	switch o.To {
-	case toVoxsaw:
-	case toPrepare:
+	if encoder, theirs := encoders[o.To]; theirs {
+		return planNNUNet(cmd, o, encoder, paths)
+	}
+	if err := notBeside(cmd, "that is for --to nnunet, and --memory for a plan of this program", o.To,
+		"gpu-memory-target"); err != nil {
+		return err
+	}
+	if o.To == toPrepare {
 		return planPreparation(cmd, o, paths)
-	default:
-		return planNNUNet(cmd, o, paths)
+	}
+	if err := oneNetwork(cmd, o.Plans); err != nil {
+		return err
 	}
 	usual := defaultDevice()
 	var err error
@@ -135,10 +156,18 @@ func runPlan(cmd *cobra.Command, o planOptions, paths []string) error {
 	return nil
 }
 
+// oneNetwork refuses a network beside plans that have one.
+func oneNetwork(cmd *cobra.Command, plans string) error {
+	if plans != "" && givenNow(cmd, cmd.Flags().Lookup("network")) {
+		return usagef("--network beside --plans, which says it already: leave one of them out")
+	}
+	return nil
+}
+
 // planPreparation plans how scans are prepared, and no training of them.
 func planPreparation(cmd *cobra.Command, o planOptions, paths []string) error {
-	if err := notBeside(cmd, "how scans are prepared depends on no machine and no time", o.To, "hours", "learn",
-		"device", "gpu-memory", "precision", "threads", "conv", "tuning"); err != nil {
+	if err := notBeside(cmd, "how scans are prepared depends on no network, no machine and no time", o.To, "hours",
+		"learn", "network", "device", "gpu-memory", "precision", "threads", "conv", "tuning"); err != nil {
 		return err
 	}
 	f, store, err := o.fingerprint(cmd, paths)
@@ -241,7 +270,7 @@ func nextSteps(p *planning.Plan, f planning.Fingerprint, from string, paths []st
 }
 
 // fingerprint looks at prepared cases, whose store it gives, or at scans, and tells how far it is.
-func (o planOptions) fingerprint(cmd *cobra.Command, paths []string) (f planning.Fingerprint, store *prepared.Store,
+func (o *planOptions) fingerprint(cmd *cobra.Command, paths []string) (f planning.Fingerprint, store *prepared.Store,
 	err error) {
 	progress := terminal.Progress(nil)
 	told := func(_, of int) {
@@ -255,16 +284,23 @@ func (o planOptions) fingerprint(cmd *cobra.Command, paths []string) (f planning
 			progress.Finish()
 		}
 	}
+	p, err := planned(&voxsaw.Network{}, o.Plans)
+	if err != nil {
+		return f, nil, err
+	}
 	if store, err = openPrepared(paths); err != nil {
 		return f, nil, err
 	}
 	if store != nil {
-		if err := beforePreparing(cmd, paths[0]); err != nil {
-			store.Close()
-			return f, nil, err
+		if err = beforePreparing(cmd, paths[0]); err == nil {
+			sayUnlike(cmd.ErrOrStderr(), p, store)
+			f, err = fingerprint.OfPrepared(cmd.Context(), store, told)
+			finish()
 		}
-		f, err = fingerprint.OfPrepared(cmd.Context(), store, told)
-		if finish(); err != nil {
+		if err == nil {
+			err = o.follow(&f, p, volume.Preparation{}) // they are prepared as they are
+		}
+		if err != nil {
 			store.Close()
 			return f, nil, err
 		}
@@ -276,6 +312,9 @@ func (o planOptions) fingerprint(cmd *cobra.Command, paths []string) (f planning
 	}
 	f, left, err := fingerprint.OfScans(cmd.Context(), d, how, o.Read, told)
 	if finish(); err != nil {
+		return f, nil, err
+	}
+	if err := o.follow(&f, p, how); err != nil {
 		return f, nil, err
 	}
 	for _, why := range left {
@@ -308,12 +347,44 @@ func openPrepared(paths []string) (*prepared.Store, error) {
 	return store, err
 }
 
+// follow makes a fingerprint that of a set whose network is not the default one: that of nnU-Net's
+// plans, if there are some, of scans that are prepared in a way; or one by nnU-Net's rules.
+func (o *planOptions) follow(f *planning.Fingerprint, p *nnunet.Plan, how volume.Preparation) error {
+	switch {
+	case p != nil && len(p.Channels) != f.Channels:
+		return usagef("%s is for scans of %s, and these have %d", o.Plans, numbers.Count(len(p.Channels), "channel"),
+			f.Channels)
+	case p != nil:
+		f.Brought = &planning.Brought{Name: filepath.Base(o.Plans), Crop: how.Crop, Spacing: how.Spacing,
+			Intensity: how.Intensity, Foreground: how.Foreground, Network: p.Network, Patch: p.PatchSize(),
+			Batch: max(p.Batch, 1)}
+	case o.Network != backbone.Default:
+		encoder := planning.Plain
+		if o.Network == plannedResidual {
+			encoder = planning.Residual
+		}
+		f.Encoder = &encoder
+	}
+	return nil
+}
+
 // detect finds scans, and how they are prepared.
-func (o planOptions) detect(cmd *cobra.Command, paths []string) (*dataset.Dataset, volume.Preparation, error) {
+func (o *planOptions) detect(cmd *cobra.Command, paths []string) (*dataset.Dataset, volume.Preparation, error) {
 	how := volume.DefaultPreparation()
 	how.Channels, how.Modality = o.Channels, o.Modality
-	o.Dataset.Channels = how.ChannelsAsked()
-	d, err := dataset.DetectAll(paths, o.Dataset)
+	if err := likePlan(cmd, o.Plans, &how); err != nil {
+		return nil, how, err
+	}
+	if o.Plans != "" {
+		usual := volume.DefaultPreparation()
+		var err error
+		if o.how, err = unlike(&how, &usual); err != nil {
+			return nil, how, err
+		}
+	}
+	set := o.Dataset
+	set.Channels = how.ChannelsAsked()
+	d, err := dataset.DetectAll(paths, set)
 	if err != nil {
 		return nil, how, withHint(err, "voxsaw inspect %s shows what is there", hint.Words(paths...))
 	}
@@ -362,6 +433,14 @@ func writePlan(w io.Writer, p *planning.Plan, f planning.Fingerprint, from strin
 		"# What voxsaw plan decided on. Each command reads its own section of "+
 			"this file: voxsaw finetune --config %s ...\n",
 		hint.Word(filepath.Base(o.Out)))
+	usual := dataset.DefaultReadOptions()
+	read, err := unlike(&o.Read, &usual)
+	if err != nil {
+		return err
+	}
+	if read != "" {
+		read = "read:\n" + indented(read, "  ")
+	}
 	prepare, err := sectionOfPrepare(p, f, o)
 	if err != nil {
 		return err
@@ -370,6 +449,9 @@ func writePlan(w io.Writer, p *planning.Plan, f planning.Fingerprint, from strin
 	n := p.Finetune.Network
 	network := fmt.Sprintf("network: {kind: %s, channels: %d, levels: %d, norm: %s}\n", n.Kind, n.Channels, n.Levels,
 		n.Norm)
+	if n.Kind == unet.Kind {
+		network = fmt.Sprintf("network: {kind: %s, architecture: '%s'}\n", n.Kind, n.Architecture)
+	}
 	train := func(steps, validations int) string {
 		return fmt.Sprintf("train: {steps: %d, validate_every: %d, checkpoint_every: %d}\n", steps,
 			max((steps+validations-1)/validations, 1), max(steps/10, 1))
@@ -419,17 +501,21 @@ func writePlan(w io.Writer, p *planning.Plan, f planning.Fingerprint, from strin
 		section("crossval", data+fmt.Sprintf("folds: %d\nfold_scheme: shuffled\nfractions: [1]\nseeds: [1]\n"+
 			"initialisations:\n%sfinetune:\n%s", p.Folds, inits, indented(finetune, "  ")))
 	}
-	section("predict", machine)
+	section("predict", machine+read)
 	section("next", machine)
+	section("evaluate", read) // references are read as the scans' labels were
+	section("view", read)
 	network += fmt.Sprintf("crop: [%d, %d, %d]\n", p.Finetune.Crop[0], p.Finetune.Crop[1], p.Finetune.Crop[2])
 	section("doctor", network+machine)
 	network += fmt.Sprintf("batch: %d\ninputs: %d\n", p.Finetune.Batch, max(f.Channels, 1))
+	timed := network
 	for line := range strings.Lines(o.machine) {
 		if key, _, _ := strings.Cut(line, ":"); key == "device" || key == "precision" || key == "threads" {
 			network += line
 		}
 	}
 	section("tune", network)
+	section("bench layers", timed+machine)
 	_, err = io.WriteString(w, b.String())
 	return err
 }
@@ -477,6 +563,9 @@ func sectionOfPrepare(p *planning.Plan, f planning.Fingerprint, o planOptions) (
 	}
 	s := p.Spacing
 	text = fmt.Sprintf("prepare:\n  preparation: {spacing: [%g, %g, %g], %s}\n", s[0], s[1], s[2], values)
+	if o.how != "" {
+		text = "prepare:\n  preparation:\n" + indented(o.how, "    ")
+	}
 	usual := dataset.DefaultReadOptions()
 	reading, err := unlike(&o.Read, &usual)
 	set, failed := unlike(&o.Dataset, &dataset.Options{})

@@ -18,29 +18,31 @@ import (
 
 // What a plan is written for.
 const (
-	toVoxsaw   = "voxsaw"
-	toPrepare  = "prepare"
-	toResidual = "nnunet-resencm"
+	toVoxsaw  = "voxsaw"
+	toPrepare = "prepare"
 )
 
+// encoders are those that it is written for as plans.json of nnU-Net.
+var encoders = map[string]planning.Encoder{"nnunet": planning.Plain, "nnunet-resencm": planning.Residual,
+	"nnunet-resencl": planning.ResidualL, "nnunet-resencxl": planning.ResidualXL}
+
+// plannedResidual is what --network says of nnU-Net's residual encoder.
+const plannedResidual = "resenc"
+
 // planNNUNet writes plans.json of nnU-Net.
-func planNNUNet(cmd *cobra.Command, o planOptions, paths []string) error {
+func planNNUNet(cmd *cobra.Command, o planOptions, encoder planning.Encoder, paths []string) error {
 	if len(paths) > 1 {
 		return withHint(usagef("--to %s plans for one folder of nnUNet_raw", o.To), "name one folder")
 	}
 	var unused []string
 	cmd.Flags().VisitAll(func(f *pflag.Flag) {
-		if !slices.Contains([]string{"to", "out", "force", config.FileFlag}, f.Name) {
+		if !slices.Contains([]string{"to", "out", "force", "gpu-memory-target", config.FileFlag}, f.Name) {
 			unused = append(unused, f.Name)
 		}
 	})
 	if err := notBeside(cmd, "nnU-Net's plan knows no time and no machine, and reads the folder as its dataset.json "+
 		"has it", o.To, unused...); err != nil {
 		return err
-	}
-	encoder := planning.Plain
-	if o.To == toResidual {
-		encoder = planning.Residual
 	}
 	var progress terminal.Progress
 	f, err := nnplan.Extract(cmd.Context(), paths[0], dataset.DefaultReadOptions(), func(_, of int) {
@@ -59,7 +61,7 @@ func planNNUNet(cmd *cobra.Command, o planOptions, paths []string) error {
 		say(cmd.ErrOrStderr(), "WARNING: dataset.json says numTraining %d, and %s with labels are there: nnU-Net's "+
 			"batches go by what it says; write the right number into it", f.Training, numbers.Count(n, "case"))
 	}
-	text, p, err := f.Plans(encoder, 0)
+	text, p, err := f.Plans(encoder, o.Target)
 	if err != nil {
 		return err
 	}

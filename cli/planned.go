@@ -91,7 +91,7 @@ func likePlan(cmd *cobra.Command, plans string, how *volume.Preparation) error {
 	}
 	for _, name := range []string{"axcodes", "spacing", "intensity", "window", "foreground", "interpolation",
 		"crop", "modality"} {
-		if givenNow(cmd, cmd.Flags().Lookup(name)) {
+		if f := cmd.Flags().Lookup(name); f != nil && givenNow(cmd, f) {
 			return usagef("--%s beside --plans, which says it already: leave one of them out", name)
 		}
 	}
@@ -99,8 +99,10 @@ func likePlan(cmd *cobra.Command, plans string, how *volume.Preparation) error {
 	if err != nil {
 		return err
 	}
-	*how, err = p.Preparation(*how)
-	return err
+	if *how, err = p.Preparation(*how); err != nil {
+		return fmt.Errorf("%s: %w", plans, err)
+	}
+	return nil
 }
 
 // startNNUNet resolves the options of a run that starts from a model of nnU-Net, a folder or one

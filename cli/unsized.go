@@ -25,6 +25,7 @@ import (
 	"github.com/voxsaw/voxsaw/internal/smallfile"
 	"github.com/voxsaw/voxsaw/internal/train"
 	"github.com/voxsaw/voxsaw/segment"
+	"github.com/voxsaw/voxsaw/volume/dataset"
 	"github.com/voxsaw/voxsaw/volume/prepared"
 )
 
@@ -120,7 +121,8 @@ func planFor(cmd *cobra.Command, f *planning.Fingerprint, dev voxsaw.Device, m p
 			"say the sizes by flags or --config; voxsaw %s --help lists them", cmd.Name())
 	}
 	var text bytes.Buffer
-	err = writePlan(&text, p, *f, "", planOptions{Out: train.Planned, Hours: m.Hours, Machine: machine})
+	err = writePlan(&text, p, *f, "", planOptions{Out: train.Planned, Hours: m.Hours,
+		Read: dataset.DefaultReadOptions(), Machine: machine})
 	return p, text.Bytes(), err
 }
 

@@ -92,6 +92,9 @@ type Job struct {
 	// job that goes on has those that it was begun with: Machine says which are others now.
 	Machine, Labels []string
 	Modality        string // what the scans are; "": as they say
+	// Plans are nnU-Net's, by which scans are prepared and trained on, Network is what is planned
+	// without them; "": no plans, the default network
+	Plans, Network string
 	// Command carries out a command of this program. It returns the command's own error.
 	Command func(ctx context.Context, args []string) error
 	// Say tells a person a line.
@@ -257,7 +260,7 @@ func (j *Job) tellEnd() {
 		j.Say("%s, of %s or more: a first try, for most is learnt after %d steps, for which there is time in about "+
 			"%.4g h: voxsaw auto %s --out NEW --hours %.4[4]g", numbers.Count(networks, "network"),
 			numbers.Count(least, "step"), planning.Enough, math.Ceil(hours/digits)*digits,
-			hint.Words(slices.Concat(j.Scans, j.said(), j.Labels, j.Machine)...))
+			hint.Words(slices.Concat(j.Scans, j.said(), flag("network", j.Network), j.Labels, j.Machine)...))
 	}
 }
 
@@ -304,12 +307,17 @@ func (j *Job) memory() (flags []string) {
 	return flags
 }
 
-// said is the flag that says what the scans are.
-func (j *Job) said() []string {
-	if j.Modality == "" {
+// flag is one with its value, if it has one.
+func flag(name, value string) []string {
+	if value == "" {
 		return nil
 	}
-	return []string{"--modality", j.Modality}
+	return []string{"--" + name, value}
+}
+
+// said are the flags that say what the scans are, and by what plans they are prepared.
+func (j *Job) said() []string {
+	return slices.Concat(flag("modality", j.Modality), flag("plans", j.Plans))
 }
 
 // anew is the command of a plan, which takes the place of one that is there.
@@ -406,7 +414,8 @@ func (j *Job) plan(ctx context.Context, data string, patients int) (*plan, error
 			return nil, err
 		}
 		hours := hoursOf(j.forTraining() / time.Duration(share))
-		args := slices.Concat([]string{"plan", data, "--hours", hours, "--out", path}, learn, j.Machine)
+		args := slices.Concat([]string{"plan", data, "--hours", hours, "--out", path}, learn, flag("plans", j.Plans),
+			flag("network", j.Network), j.Machine)
 		if err := j.stage(ctx, name, anew(args, path), nil); err != nil {
 			return nil, err
 		}

@@ -35,6 +35,8 @@ type state struct {
 	Machine []string `json:"machine,omitempty"` // flags of the commands that compute
 	// Modality is what somebody has said that the scans are.
 	Modality string `json:"modality,omitempty"`
+	Plans    string `json:"plans,omitempty"`
+	Network  string `json:"network,omitempty"`
 	Data     string `json:"data,omitempty"`  // fingerprint of the prepared cases
 	Files    int    `json:"files,omitempty"` // below the scans' paths, when they were prepared
 	// Folds are decided on once the plan is there; nil: not yet.
@@ -154,7 +156,7 @@ func (s *state) texts(change func(string) string) {
 			words[n] = change(words[n])
 		}
 	}
-	s.From, s.Out = change(s.From), change(s.Out)
+	s.From, s.Out, s.Plans = change(s.From), change(s.Out), change(s.Plans)
 }
 
 // packed is a copy for JSON, which keeps bytes that are no UTF-8.
@@ -181,7 +183,7 @@ func (j *Job) open() error {
 			return err
 		}
 		j.state = state{Version: 1, Scans: j.Scans, Hours: j.Hours, From: from, Out: j.Out, Labels: j.Labels,
-			Machine: j.Machine, Modality: j.Modality}
+			Machine: j.Machine, Modality: j.Modality, Plans: j.Plans, Network: j.Network}
 		return j.save()
 	case err != nil:
 		return err
@@ -200,16 +202,22 @@ func (j *Job) open() error {
 		return hint.Addf(fmt.Errorf("the job in %s was begun with other labels: %s", j.Out, was),
 			"leave --labels out to go on with those, or choose another --out")
 	}
-	if j.Modality == "" {
-		j.Modality = s.Modality
-	}
-	if !strings.EqualFold(j.Modality, s.Modality) {
-		was := "without --modality"
-		if s.Modality != "" {
-			was = "with --modality " + s.Modality
+	for _, said := range []struct {
+		flag     string
+		now, was *string
+	}{{"modality", &j.Modality, &s.Modality}, {"plans", &j.Plans, &s.Plans}, {"network", &j.Network, &s.Network}} {
+		if *said.now == "" {
+			*said.now = *said.was
+		}
+		if strings.EqualFold(*said.now, *said.was) {
+			continue
+		}
+		was := "without --" + said.flag
+		if *said.was != "" {
+			was = fmt.Sprintf("with --%s %s", said.flag, *said.was)
 		}
 		return hint.Addf(fmt.Errorf("the job in %s was begun %s", j.Out, was),
-			"leave --modality out to go on so, or choose another --out")
+			"leave --%s out to go on so, or choose another --out", said.flag)
 	}
 	if j.Machine = overlaid(s.Machine, j.Machine); !slices.Equal(s.Machine, j.Machine) {
 		before := "none"

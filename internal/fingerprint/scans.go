@@ -95,7 +95,9 @@ func (s *summing) read(d *dataset.Dataset, c dataset.Case, o dataset.ReadOptions
 		return err
 	}
 	how := s.how
-	how.Crop = volume.CropBody
+	if how.Crop != volume.CropNonzero { // of a plan that somebody has brought
+		how.Crop = volume.CropBody
+	}
 	body, err := how.Part(v, more...)
 	if err != nil {
 		return err

@@ -75,6 +75,7 @@ type configurationFile struct {
 	PreviousStage string    `json:"previous_stage"`
 	Preprocessor  string    `json:"preprocessor_name"`
 	Patch         []int     `json:"patch_size"`
+	Batch         int       `json:"batch_size"`
 	Spacing       []float64 `json:"spacing"`
 	Schemes       []string  `json:"normalization_schemes"`
 	Masked        []bool    `json:"use_mask_for_norm"`
@@ -106,6 +107,7 @@ type Plan struct {
 	// arrays, where the patch is 1 and the spacing is the scan's own, here 0.
 	Flat     bool
 	Patch    [3]int
+	Batch    int        // crops of a step in nnU-Net's training
 	Spacing  [3]float64 // in mm
 	Channels []channel
 	Network  unet.Settings
@@ -237,6 +239,7 @@ func readPlan(path, configuration string) (*Plan, error) {
 		Name:          file.PlansName,
 		Configuration: configuration,
 		Turned:        file.Reader == turningReader,
+		Batch:         c.Batch,
 		data:          c.Data,
 		probabilities: c.Probabilities,
 	}
@@ -251,6 +254,8 @@ func readPlan(path, configuration string) (*Plan, error) {
 	case len(c.Patch) != len(c.Spacing) || len(c.Patch) != 2 && len(c.Patch) != 3 || len(file.Forward) != 3:
 		return unsupported("a patch of %d axes, a spacing of %d and a transposition of %d: want 3, or 2, 2 and 3",
 			len(c.Patch), len(c.Spacing), len(file.Forward))
+	case c.Batch < 0 || c.Batch > 1<<16:
+		return unsupported("a batch_size of %d", c.Batch)
 	case c.Preprocessor != "" && c.Preprocessor != defaultPreprocessor:
 		return unsupported("its preprocessor %s is not known, only %s", c.Preprocessor, defaultPreprocessor)
 	case c.ResampleData != "" && c.ResampleData != defaultResampling ||

@@ -78,7 +78,10 @@ type Fingerprint struct {
 	Patients     int        // of the scans with labels; 0: unknown, each scan is of another one
 	Limit        int64      // bytes of memory; 0: unknown
 	Puzzles      Puzzles
-	Names        map[uint16]string // of labels
+	// Brought is a plan that somebody has brought; nil: all is decided by the rules here
+	Brought *Brought
+	Encoder *Encoder          // of nnU-Net's network that is planned; nil: the default network is
+	Names   map[uint16]string // of labels
 	// Under are the intensities under the labels, of each channel; nil: nobody has looked, or
 	// there are none. Values says what values they are.
 	Under  []Channel
@@ -229,9 +232,21 @@ func (p *Plan) part(f Fingerprint) Fingerprint {
 		p.decide(what, p.Crop, "headers do not tell where the body is: shapes are those of whole scans")
 		return f
 	}
+	const nonzero = "voxels that are not zero"
+	share := math.Round(100 * f.bodyShare())
+	if f.Brought != nil {
+		p.Crop = f.Brought.Crop
+		f.Scans = slices.Clone(f.Scans)
+		for n, s := range f.Scans {
+			f.Scans[n].Shape = s.Body
+		}
+		p.decide(what, p.Crop, "%s has it; the box of the %s is %.0f %% of a scan in the median, and what follows "+
+			"is of the boxes", f.Brought.Name, nonzero, share)
+		return f
+	}
 	box := "body"
 	if f.Modality != "CT" {
-		box = "voxels that are not zero"
+		box = nonzero
 	}
 	small := 0
 	for _, s := range f.Scans {
@@ -249,7 +264,6 @@ func (p *Plan) part(f Fingerprint) Fingerprint {
 			f.Scans[n].Shape = s.Body
 		}
 	}
-	share := math.Round(100 * f.bodyShare())
 	switch {
 	case p.Crop == cropBody:
 		p.decide(what, p.Crop,
@@ -298,6 +312,9 @@ func (p *Plan) intensities(f Fingerprint) {
 	several := f.Channels > 1
 	var because string
 	switch {
+	case f.Brought != nil && !f.Ready:
+		p.Intensity, p.Foreground = f.Brought.Intensity, f.Brought.Foreground
+		because = f.Brought.Name + " has it" + under
 	case f.Ready && f.Intensity == ctWindow && len(f.Under) > 0 && f.Within < 1-mostClipped:
 		because = fmt.Sprintf("the cases are prepared with it; %s clips %.0f %% of the values under the labels: "+
 			"from the scans it would be %s",

@@ -29,15 +29,16 @@ const (
 	narrowest     = 4            // below which nothing was tried
 	middle        = 96 * 96 * 96 // voxels of a crop, below which there are fewer channels first
 	smallestCrop  = 64 * 64 * 64
-	enoughSteps   = 2500  // of fine-tuning, after which most is learnt
-	plateauSteps  = 5000  // twice as many add less than a point
-	mostSteps     = 10000 // after which nothing was gained any more
-	pretrainSteps = 4000  // of puzzles
-	worthwhile    = 1000  // fewer steps of puzzles are not begun
-	training      = 0.9   // of the time, at most; the rest is for validations and checkpoints
-	saving        = 0.03  // of the time is for checkpoints and the like
-	validations   = 4     // where they take no more than
-	validating    = 0.2   // of the time; fewer otherwise, but one
+	enoughSteps   = 2500   // of fine-tuning, after which most is learnt
+	plateauSteps  = 5000   // twice as many add less than a point
+	mostSteps     = 10000  // after which nothing was gained any more, of the default network
+	nnunetSteps   = 250000 // of nnU-Net's own training
+	pretrainSteps = 4000   // of puzzles
+	worthwhile    = 1000   // fewer steps of puzzles are not begun
+	training      = 0.9    // of the time, at most; the rest is for validations and checkpoints
+	saving        = 0.03   // of the time is for checkpoints and the like
+	validations   = 4      // where they take no more than
+	validating    = 0.2    // of the time; fewer otherwise, but one
 	mostFolds     = 5
 )
 
@@ -180,14 +181,26 @@ func prepared(f Fingerprint) (*Plan, Fingerprint, error) {
 	return p, f, nil
 }
 
-// shapes decides on the spacing, and on what nnU-Net would train.
-func (p *Plan) shapes(f Fingerprint) (err error) {
+// nnunet is what nnU-Net plans for the scans, of a spacing that they are brought to, whose zeros
+// leave an axis as it is, and for so much memory of a GPU.
+func (f Fingerprint) nnunet(spacing [3]float64, gigabytes float64) (*NNUNet, error) {
 	var spacings [][3]float64
 	var shapes [][3]int
 	for _, s := range f.Scans {
-		spacings, shapes = append(spacings, s.Spacing), append(shapes, s.Shape)
+		shape := s.at(spacing)
+		for a := range 3 {
+			if spacing[a] != 0 {
+				s.Spacing[a] = spacing[a]
+			}
+		}
+		spacings, shapes = append(spacings, s.Spacing), append(shapes, shape)
 	}
-	if p.NNUNet, err = NNUNetPlan(spacings, shapes, 0, max(f.Classes, 2), Plain, 0); err != nil {
+	return NNUNetPlan(spacings, shapes, 0, max(f.Classes, 2), f.encoder(), gigabytes)
+}
+
+// shapes decides on the spacing, and on what nnU-Net would train.
+func (p *Plan) shapes(f Fingerprint) (err error) {
+	if p.NNUNet, err = f.nnunet([3]float64{}, 0); err != nil {
 		return err
 	}
 	for a := range 3 { // with as many digits as a header's float32 has
@@ -204,13 +217,23 @@ func (p *Plan) shapes(f Fingerprint) (err error) {
 			"slices, "+
 			"which are thick and few: the median would blur the thinner ones", len(f.Scans))
 	}
-	if f.Prepared != [3]float64{} {
+	for _, other := range []struct {
+		spacing [3]float64
+		because string
+	}{{f.brought().Spacing, f.brought().Name + " has it"}, {f.Prepared, "the cases are prepared with it"}} {
+		if other.spacing == [3]float64{} {
+			continue
+		}
 		text := spacingText(p.Spacing)
-		p.Spacing = f.Prepared
-		if text == spacingText(p.Spacing) {
+		if p.Spacing = other.spacing; text == spacingText(p.Spacing) {
 			text = "the same"
 		}
-		because = fmt.Sprintf("the cases are prepared with it; from the scans it would be %s: %s", text, because)
+		because = fmt.Sprintf("%s; from the scans it would be %s: %s", other.because, text, because)
+	}
+	if f.Prepared != [3]float64{} { // what nnU-Net would train of the cases as they are
+		if p.NNUNet, err = f.nnunet(f.Prepared, 0); err != nil {
+			return err
+		}
 	}
 	p.decide("spacing", spacingText(p.Spacing), "%s", because)
 	return nil
@@ -230,28 +253,71 @@ func (f Fingerprint) median(spacing [3]float64) (median [3]float64) {
 
 // rungs are the trainings to choose from, the largest first. Each takes about half the time of the
 // one before: crops shrink, then channels are halved.
-func (p *Plan) rungs(f Fingerprint) (all []Work) {
-	var largestCrop [3]float64 // nnU-Net's patch, its axes put back
-	for a, from := range p.NNUNet.Forward {
-		largestCrop[2-from] = float64(p.NNUNet.Full.Patch[a])
+func (p *Plan) rungs(f Fingerprint) (all []Work, err error) {
+	switch {
+	case f.Brought != nil:
+		b := f.Brought
+		return []Work{{Network: f.outputs(networkOf(b.Network)), Crop: b.Patch, Batch: b.Batch}}, nil
+	case f.Encoder != nil:
+		return p.encoderRungs(f)
 	}
+	return p.vnetRungs(f), nil
+}
+
+// outputs is a network with the classes and the channels of the set.
+func (f Fingerprint) outputs(n voxsaw.Network) voxsaw.Network {
+	n.Classes, n.Inputs = max(f.Classes, 2), 0
+	if f.Channels > 1 {
+		n.Inputs = f.Channels
+	}
+	return n
+}
+
+// encoderRungs are those of a network of nnU-Net's: what its planner has for the memory that it
+// plans for, for half as much and so on. Between them are those of half as many channels.
+func (p *Plan) encoderRungs(f Fingerprint) (all []Work, err error) {
+	channels := baseWidth
+	for gigabytes := f.Encoder.Gigabytes; ; {
+		n, err := f.nnunet(f.Prepared, gigabytes)
+		if err != nil {
+			return nil, err
+		}
+		w := Work{Network: f.outputs(networkOf(n.network(channels))), Crop: n.patch(), Batch: 1}
+		if !slices.ContainsFunc(all, w.alike) {
+			all = append(all, w)
+		}
+		switch voxels := product(extents(w.Crop)); {
+		case voxels > middle:
+			gigabytes /= 2
+		case channels == baseWidth:
+			channels /= 2
+		case voxels > smallestCrop:
+			gigabytes /= 2
+		case channels == baseWidth/2:
+			channels /= 2
+		default:
+			return all, nil
+		}
+	}
+}
+
+// alike says whether a training has crops as large and as many channels.
+func (w Work) alike(o Work) bool { return o.Crop == w.Crop && o.Network.Channels == w.Network.Channels }
+
+// vnetRungs are those of the default network.
+func (p *Plan) vnetRungs(f Fingerprint) (all []Work) {
+	largestCrop := extents(p.NNUNet.patch())
 	median := f.median(p.Spacing)
 	for a := range 3 {
 		largestCrop[a] = min(largestCrop[a], median[a])
 	}
-	network := voxsaw.DefaultNetwork()
-	network.Channels, network.Classes = widest, max(f.Classes, 2)
-	if f.Channels > 1 {
-		network.Inputs = f.Channels
-	}
+	network := f.outputs(voxsaw.DefaultNetwork())
+	network.Channels = widest
 	for voxels := product(largestCrop); ; {
 		scale := math.Cbrt(min(1, voxels/product(largestCrop)))
 		w := Work{Network: network, Batch: 1}
 		w.Crop, w.Network.Levels = cropOf(largestCrop, scale)
-		if !slices.ContainsFunc(
-			all,
-			func(o Work) bool { return o.Crop == w.Crop && o.Network.Channels == w.Network.Channels },
-		) {
+		if !slices.ContainsFunc(all, w.alike) {
 			all = append(all, w)
 		}
 		switch {
@@ -286,7 +352,10 @@ func cropOf(size [3]float64, scale float64) (crop [3]int, levels int) {
 // which enough steps fit into the time.
 func (p *Plan) size(f Fingerprint, m Machine, hours float64) error {
 	budget := budgetOf(hours)
-	rungs := p.rungs(f)
+	rungs, err := p.rungs(f)
+	if err != nil {
+		return err
+	}
 	var costs []Cost
 	var fitting []Work
 	var tooLarge error
@@ -347,38 +416,8 @@ func (p *Plan) size(f Fingerprint, m Machine, hours float64) error {
 			"give it more --hours: %d steps, after which most is learnt, take about %.2g", enoughSteps,
 			(enoughSteps*timed.Step+timed.Start).Hours()/training)
 	}
-	p.Steps, p.fits = min(fits, mostSteps), fits
-	w := p.Finetune
-	crop := numbers.Extents(w.Crop[:])
-	switch {
-	case at == 0 && len(fitting) == len(rungs):
-		p.decide("crop", crop,
-			"nnU-Net's patch for this spacing and these scans is %s, and there is time and memory for it",
-			p.patchText())
-	case at == 0:
-		p.decide("crop", crop,
-			"nnU-Net's patch is %s; this is the largest of its shape that fits into %d MiB of memory", p.patchText(),
-			f.Limit>>20)
-	case fits < enoughSteps:
-		p.decide("crop", crop,
-			"nnU-Net's patch is %s; this is the smallest of its shape that is planned, for want of time", p.patchText())
-	default:
-		p.decide("crop", crop,
-			"nnU-Net's patch is %s; this is the largest of its shape of which %d steps fit into %s with %s",
-			p.patchText(), enoughSteps, terminal.Duration(budget), numbers.Count(w.Network.Channels, "channel"))
-	}
-	p.decide("network", fmt.Sprintf("%s, %s, %s", w.Network.Kind, numbers.Count(w.Network.Channels, "channel"),
-		numbers.Count(w.Network.Levels, "level")),
-		"the default network; so many levels leave about %d voxels along the shortest axis of the crop, "+
-			"and the channels follow from the time. nnU-Net would take %s of 3D U-Net, with strides for "+
-			"each axis, which this network does not have: voxsaw plan --to nnunet and finetune --plans make and train "+
-			"that one", deepest, numbers.Count(len(p.NNUNet.Full.Strides), "stage"))
-	p.decide("batch", "1", "each crop is a step of its own, as in this program's studies; nnU-Net takes %d",
-		p.NNUNet.Full.Batch)
-	p.augmentation(f)
-	p.decide("memory", fmt.Sprintf("%d MiB", p.Bytes>>20),
-		"that is what a fine-tuning takes: a step of it, a validation of the largest scan, the program; prepared "+
-			"cases, which are mapped, come on top")
+	p.Steps, p.fits = min(fits, p.mostSteps()), fits
+	p.sized(f, at == 0, len(fitting) == len(rungs))
 	return nil
 }
 
@@ -443,15 +482,6 @@ func (f Fingerprint) largest(spacing [3]float64) (shape [3]int) {
 	return shape
 }
 
-// patchText is nnU-Net's patch along (i, j, k).
-func (p *Plan) patchText() string {
-	var patch [3]int
-	for a, from := range p.NNUNet.Forward {
-		patch[2-from] = p.NNUNet.Full.Patch[a]
-	}
-	return numbers.Extents(patch[:])
-}
-
 // pretraining decides on the puzzles and their steps. In the study of equal compute, more steps of
 // fine-tuning were worth as much as an encoder, up to the plateau: what is left beyond it is time
 // for puzzles.
@@ -460,10 +490,15 @@ func (p *Plan) pretraining(f Fingerprint, m Machine) (err error) {
 		p.decide(Pretraining, "none", "all of the time is for fine-tuning, as was asked for")
 		return nil
 	}
+	if _, is := nnunetOf(p.Finetune.Network); is && f.Puzzles == WherePuzzlesPay && f.Labelled() > 0 {
+		p.decide(Pretraining, "none", "the rules for it were found with the default network; of nnU-Net's, nothing "+
+			"measured says that it pays (docs/results/nnunet-pretrained.md)")
+		return nil
+	}
 	median := f.median(p.Spacing)
-	multiple := 1 << p.Finetune.Network.Levels
+	multiples := multiple(p.Finetune.Network)
 	q := Puzzle{Work: Work{Network: p.Finetune.Network, Batch: 2}}
-	for a := range 3 {
+	for a, multiple := range multiples {
 		// The instance norm needs two voxels of a patch at the deepest stage along one axis.
 		q.Patch[a] = max(2*multiple, 16)
 		cell := float64(q.Patch[a]) / 0.8
@@ -521,7 +556,8 @@ func (p *Plan) pretraining(f Fingerprint, m Machine) (err error) {
 	}
 	p.Pretrain = steps
 	if f.Labelled() > 0 {
-		p.Steps = max(plateauSteps, min(mostSteps, p.Timed.fits(budget-timed.Start-time.Duration(steps)*p.Puzzling)))
+		left := budget - timed.Start - time.Duration(steps)*p.Puzzling
+		p.Steps = max(plateauSteps, min(p.mostSteps(), p.Timed.fits(left)))
 	}
 	p.decide(Pretraining, fmt.Sprintf("%s puzzles with patches of %s, %d steps", grid, patch, steps),
 		"beside %d steps of fine-tuning there is time for it; whether it or more steps win more there has not been "+
@@ -549,6 +585,11 @@ func (p *Plan) steps(f Fingerprint) {
 		p.decide("steps", is,
 			"a step takes %s here, and no more fit into %s; %d would be better, for which %s are needed for one "+
 				"training", step, budget, enoughSteps, terminal.Duration(p.enough()))
+	case p.mostSteps() == nnunetSteps && p.Steps < nnunetSteps:
+		p.decide("steps", is, "a step takes %s here, and so many fit into %s; nnU-Net's own training has %d", step,
+			budget, nnunetSteps)
+	case p.mostSteps() == nnunetSteps:
+		p.decide("steps", is, "a step takes %s here, and nnU-Net's own training has no more", step)
 	case p.Steps >= mostSteps:
 		p.decide("steps", is, "a step takes %s here; more than %d gained nothing in the study of learning curves", step,
 			mostSteps)
@@ -617,4 +658,4 @@ func budgetOf(hours float64) time.Duration {
 	return time.Duration(hours * training * float64(time.Hour))
 }
 
-func spacingText(s [3]float64) string { return fmt.Sprintf("%gx%gx%g mm", s[0], s[1], s[2]) }
+func spacingText(s [3]float64) string { return fmt.Sprintf("%.7gx%.7gx%.7g mm", s[0], s[1], s[2]) }

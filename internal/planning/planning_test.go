@@ -91,7 +91,7 @@ func plan(t *testing.T, f Fingerprint, m *aMachine, hours float64) *Plan {
 		}
 	}
 	for a, size := range p.Finetune.Crop {
-		if size%(1<<p.Finetune.Network.Levels) != 0 {
+		if size%multiple(p.Finetune.Network)[a] != 0 {
 			t.Errorf("axis %d of the crop %v cannot be halved %d times", a, p.Finetune.Crop, p.Finetune.Network.Levels)
 		}
 	}
@@ -371,6 +371,90 @@ func TestMirroringIsTold(t *testing.T) {
 		}
 		if d := decision(t, p, "the rest"); !strings.Contains(d.Because, "deep supervision are decided by no rule") {
 			t.Errorf("what is not decided: %+v", d)
+		}
+	}
+}
+
+// What somebody has brought is planned as it is, in as many steps as the time allows, with nothing
+// else beside it; what it is not for is an error.
+func TestBrought(t *testing.T) {
+	thick, _ := NNUNetPlan([][3]float64{{0.6, 0.6, 3.5}}, [][3]int{{320, 320, 18}}, 0, 3, Plain, 1)
+	f := setOf(9, [3]float64{0.7, 0.7, 3}, [3]int{300, 300, 20})
+	for n := range f.Scans {
+		f.Scans[n].Body = [3]int{200, 150, 20}
+	}
+	f.Brought = &Brought{Name: "plans.json", Crop: "nonzero", Spacing: [3]float64{0.6, 0.6, 3.5}, Intensity: "zscore",
+		Foreground: [4]float64{1, 2, 3, 4}, Network: thick.network(baseWidth), Patch: thick.patch(), Batch: 2}
+	p := plan(t, f, &aMachine{speed: 1e11, puzzle: time.Millisecond}, 1)
+	if p.Crop != "nonzero" || p.Spacing != f.Brought.Spacing || p.Intensity != "zscore" ||
+		p.Foreground != f.Brought.Foreground || p.Finetune.Crop != thick.patch() || p.Finetune.Batch != 2 ||
+		p.Finetune.Network.Channels != baseWidth || p.Finetune.Network.Classes != 3 || p.Pretrain != 0 {
+		t.Errorf("%+v", p)
+	}
+	if took := p.Takes(); p.Steps < 100 || took < 50*time.Minute || took > time.Hour {
+		t.Errorf("%d steps take %v", p.Steps, took)
+	}
+	for _, what := range []string{"part of a scan", "spacing", "intensities", "crop", "network", "batch"} {
+		if d := decision(t, p, what); !strings.Contains(d.Because, "plans.json has it") {
+			t.Errorf("%s: %s", what, d.Because)
+		}
+	}
+	// of the scans alone it would be another one, which is told
+	if d := decision(t, p, "spacing"); !strings.Contains(d.Because, "from the scans it would be 0.7x0.7x3 mm") {
+		t.Errorf("spacing: %s", d.Because)
+	}
+	fast := plan(t, f, &aMachine{speed: 1e15}, 1000)
+	if fast.Steps != nnunetSteps {
+		t.Errorf("%d steps on a fast machine", fast.Steps)
+	}
+	f.Limit = 1 << 20
+	if _, err := Make(f, &aMachine{speed: 1e11}, 1); err == nil ||
+		!strings.Contains(err.Error(), "of memory, and there are 1") {
+		t.Errorf("plans for a larger machine: %v", err)
+	}
+}
+
+// Networks of nnU-Net's that are planned are the ones that its own planner has for GPUs of less and
+// less memory, axes put back, with fewer channels where that is not enough.
+func TestNetworksOfNNUNet(t *testing.T) {
+	for _, g := range goldens(t) {
+		if g.Gigabytes != 0 {
+			continue
+		}
+		f := Fingerprint{Modality: "MR", Intensity: "zscore", Channels: 1, Classes: g.Outputs, Limit: 1 << 40}
+		for n, shape := range turned(g.Shapes) {
+			f.Scans = append(f.Scans, Scan{Spacing: turned(g.Spacings)[n], Shape: shape, Whole: shape, Labels: true})
+		}
+		for key, e := range map[string]Encoder{"plain": Plain, "residual": Residual} {
+			f.Encoder = &e
+			want := g.Plans[key]
+			p := plan(t, f, &aMachine{speed: 1e15}, 1)
+			s, is := nnunetOf(p.Finetune.Network)
+			var patch [3]int // along (i, j, k)
+			var strides, kernels [][3]int
+			for a, from := range want.Forward {
+				patch[2-from] = want.Full.Patch[a]
+			}
+			for n := range want.Full.Strides {
+				var stride, kernel [3]int
+				for a, from := range want.Forward {
+					stride[from], kernel[from] = want.Full.Strides[n][a], want.Full.Kernels[n][a]
+				}
+				strides, kernels = append(strides, stride), append(kernels, kernel)
+			}
+			if !is || p.Finetune.Crop != patch || !reflect.DeepEqual(s.Strides, strides) ||
+				!reflect.DeepEqual(s.Kernels, kernels) || !slices.Equal(s.Features, want.Full.Features) ||
+				!slices.Equal(s.Blocks, want.Full.Blocks) || !slices.Equal(s.DecoderConvs, want.Full.Decoder) ||
+				s.Residual != e.Residual() {
+				t.Errorf("%s, %s: crop %v of %+v, nnU-Net has %v of %+v", g.Name, key, p.Finetune.Crop, s, patch,
+					want.Full)
+			}
+			slow := plan(t, f, &aMachine{speed: 1e9}, 1)
+			small, _ := nnunetOf(slow.Finetune.Network)
+			if voxels := product(extents(slow.Finetune.Crop)); voxels > smallestCrop ||
+				small.Features[0] != baseWidth/4 || small.Features[len(small.Features)-1] > mostWidth/4 {
+				t.Errorf("%s, %s, a slow machine: crop %v of %+v", g.Name, key, slow.Finetune.Crop, small)
+			}
 		}
 	}
 }
