@@ -96,8 +96,8 @@ type oneChannel struct {
 	terms []term // of the taps along z
 	band  int    // rows
 
-	// after the points lie the bias, transformed weights ([block][point][tap][16]), and what each
-	// worker needs: the products of two blocks ([block][point][row][16]), and outputs ([row][tile][16])
+	// After the points lie the bias, transformed weights ([block][point][tap][16]), and what each
+	// worker needs: the products of two blocks ([block][point][row][16]), and a tile.
 	biasAt, weightsAt, workAt, work, total int
 
 	y, wp, scratch Slice
@@ -185,14 +185,14 @@ func (k *oneChannel) multiply(work []float32, n, z, y, tile, ob int) {
 
 // oneChannelWeights is the gradient of the weights of such a layer. An item is a slab of output
 // planes. Of each it transforms a band of rows of output gradients along x, and sums for each point
-// the products of the taps along z and y: of 5 x 5 in registers down the rows of a tile, of others a
-// row of taps at a time, down the rows of all tiles.
+// the products of the taps along z and y: of 5 x 5 in registers down the rows of a tile, of others
+// a row of taps at a time, down the rows of all tiles.
 type oneChannelWeights struct {
 	slabSums
 	in        onePoints
 	kernel    [3]int
 	band      int    // rows
-	dyPoint   int    // of transformed output gradients ([point][tile][row][16]), from one point to the next
+	dyPoint   int    // from one point to the next of output gradients: [point][tile][row][16]
 	terms     []term // where tiles start in the inputs and there
 	pointTaps int    // elements of the sums of a block ([point][tap][16])
 }

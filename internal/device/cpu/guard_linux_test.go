@@ -465,7 +465,8 @@ func TestConvBounds(t *testing.T) {
 		}
 		t.Run(ks.name, func(t *testing.T) {
 			c := newTestCPU(t, Options{Threads: 2}, ks)
-			for i, s := range slices.Concat(convCases, winogradCases, pointwiseCases, fewChannelsCases, oneChannelCases) {
+			for i, s := range slices.Concat(convCases, winogradCases, pointwiseCases, fewChannelsCases,
+				oneChannelCases) {
 				if !devicetest.InTurn(t, i, 3) {
 					continue
 				}
