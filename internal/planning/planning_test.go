@@ -2,6 +2,7 @@ package planning
 
 import (
 	"errors"
+	"fmt"
 	"reflect"
 	"slices"
 	"strings"
@@ -455,6 +456,36 @@ func TestNetworksOfNNUNet(t *testing.T) {
 				small.Features[0] != baseWidth/4 || small.Features[len(small.Features)-1] > mostWidth/4 {
 				t.Errorf("%s, %s, a slow machine: crop %v of %+v", g.Name, key, slow.Finetune.Crop, small)
 			}
+		}
+	}
+}
+
+// Cases that are prepared are planned at the spacing that they have, whatever the scans had: the
+// crop is nnU-Net's patch there. The reason for the levels tells what they leave of the crop.
+func TestPreparedSpacing(t *testing.T) {
+	thick := setOf(9, [3]float64{0.6, 0.6, 3.5}, [3]int{320, 320, 18})
+	thick.Ready, thick.Prepared = true, [3]float64{1.5, 1.5, 3.5}
+	fast := func() *aMachine { return &aMachine{speed: 1e15, puzzle: time.Millisecond} }
+	p := plan(t, thick, fast(), 1)
+	alike := plan(t, setOf(9, thick.Prepared, [3]int{128, 128, 18}), fast(), 1)
+	if p.Finetune.Crop != alike.Finetune.Crop || p.NNUNet.patch() != alike.NNUNet.patch() {
+		t.Errorf("crops of %v, patch %v; of scans of this spacing %v, %v", p.Finetune.Crop, p.NNUNet.patch(),
+			alike.Finetune.Crop, alike.NNUNet.patch())
+	}
+	large := setOf(9, [3]float64{1, 1, 1}, [3]int{300, 300, 300})
+	for name, p := range map[string]*Plan{"thick": p, "large": plan(t, large, fast(), 1),
+		"large, slow": plan(t, large, &aMachine{speed: 1e9, puzzle: time.Second}, 1)} {
+		w := p.Finetune
+		left := min(w.Crop[0], w.Crop[1], w.Crop[2]) / (1 << w.Network.Levels)
+		if d := decision(t, p, "network"); !strings.Contains(d.Because, fmt.Sprintf("that %d voxels are left", left)) {
+			t.Errorf("%s: %d of %v are left: %s", name, left, w.Crop, d.Because)
+		}
+	}
+	for _, n := range []*Brought{nil, {Name: "plans.json", Spacing: [3]float64{1, 1, 1}}} {
+		thick.Brought = n
+		q, _, err := prepared(thick)
+		if err != nil || q.Spacing != thick.Prepared {
+			t.Errorf("spacing %v, %v", q.Spacing, err)
 		}
 	}
 }
