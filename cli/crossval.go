@@ -113,7 +113,7 @@ func runCrossval(cmd *cobra.Command, o *crossvalOptions, f studyFlags) error {
 		return config.Mistaken(err)
 	}
 	return f.run(cmd, study{Study: &o.Plan, title: "Cross-validation", settings: o, machine: o.Machine,
-		memory: o.Memory, dataSets: scanSets, show: func(w io.Writer) error {
+		memory: o.Memory, show: func(w io.Writer) error {
 			return printPlan(cmd.Context(), w, o, f)
 		}})
 }

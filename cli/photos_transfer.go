@@ -424,7 +424,7 @@ seed each.`,
 				return config.Mistaken(err)
 			}
 			return f.run(cmd, study{Study: &o.Plan, title: "What networks learn from photographs", settings: o,
-				machine: o.Machine, memory: o.Memory, dataSets: photoSets, show: func(w io.Writer) error {
+				machine: o.Machine, memory: o.Memory, show: func(w io.Writer) error {
 					return printPhotoPlan(w, o.Plan, f.asJSON)
 				}})
 		},

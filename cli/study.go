@@ -28,7 +28,6 @@ type study struct {
 	settings any    // of the verb
 	machine  deviceOptions
 	memory   gibibytes
-	dataSets
 	// show lists the trials, and what is to be known of them.
 	show func(w io.Writer) error
 }
@@ -92,7 +91,7 @@ func (f studyFlags) run(cmd *cobra.Command, s study) error {
 		return err
 	}
 	if f.root != "" {
-		s.Paths().Below(f.root, s.DataSets().Sources)
+		s.Paths().Below(f.root, s.DataSets())
 	}
 	// before anything is prepared for it; without a folder it is of none, whatever lies here
 	if !ranks.silent() && (f.out == "" || !s.Begun(f.out)) {

@@ -11,7 +11,6 @@ import (
 
 	"github.com/voxsaw/voxsaw/internal/config"
 	"github.com/voxsaw/voxsaw/internal/experiment"
-	"github.com/voxsaw/voxsaw/internal/experiment/photostudy"
 	"github.com/voxsaw/voxsaw/internal/numbers"
 	"github.com/voxsaw/voxsaw/internal/terminal"
 	"github.com/voxsaw/voxsaw/puzzle2d"
@@ -23,19 +22,6 @@ import (
 // This file: --data-root of crossval and of 2d compare, which looks for the data sets of a plan
 // before anything is done.
 
-// dataSets are the data sets of a plan.
-type dataSets struct {
-	items string // what they consist of: "cases"
-	// kinds are those of the trainings, and without is what is not counted of a plan, where that is
-	// not predictions and scores.
-	kinds   []string
-	without string
-	// other is what is known of other machines.
-	other func(experiment.Rehearsal) string
-	// prepare prepares what lies there as published.
-	prepare func(*cobra.Command, experiment.Found) error
-}
-
 // find says what is there of a plan's data sets and how long the plan takes, and prepares what is
 // there as published, unless only the plan is asked for, or nothing. It is ready where all is
 // prepared, and where nobody asked.
@@ -44,7 +30,7 @@ func (f studyFlags) find(cmd *cobra.Command, of study) (ready bool, err error) {
 		return true, nil
 	}
 	stderr := cmd.ErrOrStderr()
-	found, err := of.DataSets().Find(cmd.Context(), f.root)
+	found, err := experiment.Find(cmd.Context(), f.root, of.DataSets())
 	if err != nil {
 		return false, err
 	}
@@ -61,7 +47,7 @@ func (f studyFlags) find(cmd *cobra.Command, of study) (ready bool, err error) {
 	if err != nil {
 		return false, err
 	}
-	if err := terminal.Table(stderr, of.table(f.root, found, rehearsal)); err != nil {
+	if err := terminal.Table(stderr, foundTable(f.root, found, rehearsal)); err != nil {
 		return false, err
 	}
 	var missing, raw []string
@@ -99,16 +85,21 @@ func (f studyFlags) find(cmd *cobra.Command, of study) (ready bool, err error) {
 		if s.State != experiment.SourceRaw {
 			continue
 		}
-		if err := of.prepare(cmd, s); err != nil {
+		prepare := prepareSource
+		if s.OfPhotographs() {
+			prepare = preparePhotos
+		}
+		if err := prepare(cmd, s); err != nil {
 			return false, fmt.Errorf("preparing %s: %w", s.Data, err)
 		}
 	}
 	return true, nil
 }
 
-// table is what was found, and what the trainings take.
-func (of dataSets) table(root string, found []experiment.Found, r experiment.Rehearsal) terminal.TableData {
-	t := terminal.TableData{Title: "Data sets in " + root, Header: []string{"data set", "is", of.items, "where", ""},
+// foundTable is what was found, and what the trainings take.
+func foundTable(root string, found []experiment.Found, r experiment.Rehearsal) terminal.TableData {
+	_, items := found[0].Published()
+	t := terminal.TableData{Title: "Data sets in " + root, Header: []string{"data set", "is", items, "where", ""},
 		Right: []bool{false, false, true, false, false}, Remarks: true}
 	for _, s := range found {
 		published, _ := s.Published()
@@ -129,25 +120,37 @@ func (of dataSets) table(root string, found []experiment.Found, r experiment.Reh
 		t.Rows = append(t.Rows, []string{s.What, s.State, count, where, s.Note})
 	}
 	var works, flops []string
+	seconds := 0.0 // on an H200
+	for _, kind := range []string{experiment.OfPretraining, experiment.OfFinetuning, experiment.OfLabelling,
+		experiment.OfTesting} {
+		w, counted := r.Works[kind]
+		if !counted {
+			continue
+		}
+		works = append(works, numbers.Count(w.Trainings, kind))
+		flops = append(flops, fmt.Sprintf("%.3g", w.FLOPs/1e12))
+		if kind == experiment.OfPretraining {
+			seconds += w.FLOPs / gpuPuzzles
+		} else {
+			seconds += w.FLOPs / gpuFinetuning
+		}
+	}
 	without := "predictions and scores"
+	elsewhere := fmt.Sprintf("On one H200 in bf16: %s at the least, by the kernels' own counts "+
+		"(docs/gpu-engine.md); it was not measured.", longTime(time.Duration(seconds*float64(time.Second))))
 	if _, counted := r.Works[experiment.OfTesting]; counted {
 		without = "scores"
 	}
-	if of.without != "" {
-		without = of.without
-	}
-	for _, kind := range of.kinds {
-		if _, counted := r.Works[kind]; !counted && predicts(kind) {
-			continue
-		}
-		works = append(works, numbers.Count(r.Works[kind].Trainings, kind))
-		flops = append(flops, fmt.Sprintf("%.3g", r.Works[kind].FLOPs/1e12))
+	if found[0].OfPhotographs() {
+		without = "fine-tuning, features and solving"
+		elsewhere = "The paper, for each of its trainings on four V100s: 10 hours of AlexNet, 20 of ResNet-18, " +
+			"60 of ResNet-50. No GPU was measured here."
 	}
 	t.Notes = []string{
 		fmt.Sprintf("%s: %s TFLOP.", strings.Join(works, " and "), strings.Join(flops, " and ")),
 		fmt.Sprintf("Here: about %s, at the %.0f GFLOP/s that were just measured in a few small steps; "+
 			"%s are not counted.", longTime(r.Time()), r.Rate/1e9, without),
-		of.other(r),
+		elsewhere,
 	}
 	return t
 }
@@ -159,30 +162,6 @@ const (
 	gpuPuzzles    = 6.48e12 / 14.24e-3
 	gpuFinetuning = 12.04e12 / 22.68e-3
 )
-
-// scanSets are the data sets of a plan of scans, photoSets those of one of photographs.
-var (
-	scanSets = dataSets{items: "cases", kinds: []string{experiment.OfPretraining, experiment.OfFinetuning,
-		experiment.OfLabelling, experiment.OfTesting},
-		prepare: prepareSource, other: func(r experiment.Rehearsal) string {
-			seconds := r.Works[experiment.OfPretraining].FLOPs / gpuPuzzles
-			for _, kind := range []string{experiment.OfFinetuning, experiment.OfLabelling, experiment.OfTesting} {
-				seconds += r.Works[kind].FLOPs / gpuFinetuning
-			}
-			return fmt.Sprintf("On one H200 in bf16: %s at the least, by the kernels' own counts "+
-				"(docs/gpu-engine.md); it was not measured.", longTime(time.Duration(seconds*float64(time.Second))))
-		}}
-	photoSets = dataSets{items: "photographs", kinds: []string{photostudy.OfArms},
-		without: "fine-tuning, features and solving", prepare: preparePhotos, other: func(experiment.Rehearsal) string {
-			return "The paper, for each of its trainings on four V100s: 10 hours of AlexNet, 20 of ResNet-18, " +
-				"60 of ResNet-50. No GPU was measured here."
-		}}
-)
-
-// predicts says whether a kind is no training: see [experiment.OfLabelling].
-func predicts(kind string) bool {
-	return kind == experiment.OfLabelling || kind == experiment.OfTesting
-}
 
 // prepareSource prepares a data set as voxsaw prepare does.
 func prepareSource(cmd *cobra.Command, s experiment.Found) error {

@@ -7,10 +7,14 @@ import (
 	"io/fs"
 	"os"
 	"path/filepath"
+	"regexp"
 	"slices"
 	"strings"
 
 	"github.com/voxsaw/voxsaw/internal/config"
+	"github.com/voxsaw/voxsaw/puzzle2d/photos"
+	"github.com/voxsaw/voxsaw/volume/dataset"
+	"github.com/voxsaw/voxsaw/volume/prepared"
 )
 
 // This file: the data sets of any plan, of scans or of photographs, before anything is done.
@@ -31,10 +35,41 @@ type Source struct {
 
 // Published is how many cases or photographs there are to be, and which they are.
 func (s Source) Published() (n int, items string) {
-	if s.Photos > 0 {
+	if s.OfPhotographs() {
 		return s.Photos, "photographs"
 	}
 	return s.Cases, "cases"
+}
+
+// OfPhotographs says whether it is of photographs, or of boxes on them.
+func (s Source) OfPhotographs() bool { return s.Photos != 0 || len(s.Holds) > 0 || !s.Propose.IsZero() }
+
+// prepared counts what it holds that is prepared; an error says why it is not. Nobody counts
+// proposals.
+func (s Source) prepared() (there int, err error) {
+	if !s.Propose.IsZero() {
+		_, err := os.Stat(s.Data)
+		return Uncounted, err
+	}
+	if s.OfPhotographs() {
+		store, err := photos.Open(s.Data)
+		if err != nil {
+			return 0, err
+		}
+		defer store.Close()
+		return store.Len(), nil
+	}
+	store, err := prepared.Open(s.Data)
+	if err != nil {
+		return 0, err
+	}
+	defer store.Close()
+	for r := range store.Records() {
+		if r.Group == "" {
+			there++
+		}
+	}
+	return there, nil
 }
 
 // The states of a source.
@@ -57,37 +92,28 @@ type Found struct {
 	Note   string // what is odd about it; "" if nothing is
 }
 
-// Count takes down how many there are, and whether these are too few or too many.
-func (f *Found) Count(there int) {
+// count takes down how many there are, and whether these are too few or too many.
+func (f *Found) count(there int) {
 	f.There = there
 	if n, items := f.Published(); there != Uncounted && there != n {
 		f.Note = fmt.Sprintf("%d %s, published are %d", there, items, n)
 	}
 }
 
-// DataSets are the published data sets of a plan, all of one kind.
-type DataSets struct {
-	Sources []Source
-	// Ready counts what a source holds that is prepared; an error says why it is not.
-	Ready func(Source) (there int, err error)
-	// Raw looks for it as published, in a folder. Where it is, State and Raw say so.
-	Raw func(ctx context.Context, root string, f *Found) error
-}
-
-// Find looks for them: prepared already, or as published anywhere in a folder.
-func (of DataSets) Find(ctx context.Context, root string) (all []Found, err error) {
-	if len(of.Sources) == 0 {
+// Find looks for the data sets of a plan: prepared already, or as published anywhere in a folder.
+func Find(ctx context.Context, root string, sources []Source) (all []Found, err error) {
+	if len(sources) == 0 {
 		return nil, errors.New("the plan has no section sources: it does not say what data sets it is of")
 	}
 	if _, err := os.ReadDir(root); err != nil {
 		return nil, fmt.Errorf("the folder of the data sets: %w", err)
 	}
-	for _, s := range of.Sources {
+	for _, s := range sources {
 		f := Found{Source: s, State: SourceMissing}
-		there, err := of.Ready(s)
+		there, err := s.prepared()
 		if err == nil {
 			f.State = SourcePrepared
-			f.Count(there)
+			f.count(there)
 			all = append(all, f)
 			continue
 		}
@@ -95,7 +121,7 @@ func (of DataSets) Find(ctx context.Context, root string) (all []Found, err erro
 		if _, missing := os.Stat(s.Data); missing == nil {
 			f.Note = err.Error()
 		}
-		if err := of.Raw(ctx, root, &f); err != nil {
+		if err := f.locate(ctx, root); err != nil {
 			return nil, fmt.Errorf("%s: %w", s.What, err)
 		}
 		all = append(all, f)
@@ -121,18 +147,24 @@ func (all Paths) Named() (named [][2]string) {
 	return named
 }
 
-// CheckSources says which source a plan does not use, or has twice; own says what a source of its
-// kind lacks.
-func (all Paths) CheckSources(sources []Source, own func(Source) error) error {
+// CheckSources says which source a plan of scans or of photographs does not use, has twice, or
+// could not find.
+func (all Paths) CheckSources(sources []Source, photographs bool) error {
 	for n, s := range sources {
+		of := fmt.Sprintf("sources: %s: ", s.Data)
 		switch {
 		case !slices.ContainsFunc(all, func(p Path) bool { return !p.Else && *p.At == s.Data }):
 			return fmt.Errorf("sources: data is %q, which the plan has nowhere else", s.Data)
 		case slices.ContainsFunc(sources[:n], func(other Source) bool { return other.Data == s.Data }):
 			return fmt.Errorf("sources: there are two for %s", s.Data)
-		}
-		if err := own(s); err != nil {
-			return fmt.Errorf("sources: %s: %w", s.Data, err)
+		case !photographs && s.OfPhotographs():
+			return errors.New(of + "holds, photos and propose are of photographs: scans have a layout and cases")
+		case !photographs && s.Cases < 1:
+			return fmt.Errorf("%scases is %d, must be at least 1", of, s.Cases)
+		case photographs && (s.Layout != "" || s.Cases != 0):
+			return errors.New(of + "layout and cases are of scans: photographs have holds and photos")
+		case photographs && len(s.Holds) == 0:
+			return errors.New(of + "holds is empty: say what lies in the folder of the data set")
 		}
 	}
 	return nil
@@ -150,13 +182,77 @@ func (all Paths) Below(root string, sources []Source) {
 	}
 }
 
+// locate looks for a source as published, below a folder. Where it is, State and Raw say so.
+func (f *Found) locate(ctx context.Context, root string) (err error) {
+	if f.Raw, f.Labels, err = f.look(ctx, root); err != nil || f.Raw == "" {
+		return err
+	}
+	if f.OfPhotographs() {
+		f.State, f.There = SourceRaw, Uncounted
+		return nil
+	}
+	d, err := dataset.Detect(f.Raw, dataset.Options{Layout: f.Layout, Labels: f.Labels})
+	if err != nil {
+		f.Note = err.Error()
+		return nil
+	}
+	there := 0
+	for _, c := range d.Cases {
+		if c.Group == "" {
+			there++
+		}
+	}
+	f.State = SourceRaw
+	f.count(there)
+	return nil
+}
+
+// What the folder of a layout holds.
+var (
+	nihScan   = regexp.MustCompile(`(?i)^pancreas_\d{4}(\.nii(\.gz)?)?$`)
+	nihLabels = regexp.MustCompile(`(?i)^label\d{4}\.nii(\.gz)?$`)
+)
+
+// look finds a data set as published, by the names of files and folders alone.
+func (s Source) look(ctx context.Context, root string) (scans, labels string, err error) {
+	if s.Layout != dataset.LayoutNIH {
+		wanted := s.Holds
+		if !s.OfPhotographs() {
+			wanted = []string{"imagesTr", "dataset.json"}
+		}
+		scans, err = locate(ctx, root, s.Data, func(name string, children map[string]bool) bool {
+			return strings.Contains(name, s.Named) &&
+				!slices.ContainsFunc(wanted, func(child string) bool { return !children[child] })
+		})
+		return scans, "", err
+	}
+	holds := func(pattern *regexp.Regexp) func(string, map[string]bool) bool {
+		return func(_ string, children map[string]bool) bool {
+			for name := range children {
+				if pattern.MatchString(name) {
+					return true
+				}
+			}
+			return false
+		}
+	}
+	if scans, err = locate(ctx, root, s.Data, holds(nihScan)); err != nil || scans == "" {
+		return scans, "", err
+	}
+	labels, err = locate(ctx, root, s.Data, holds(nihLabels))
+	if labels == scans || strings.HasPrefix(labels, scans+string(filepath.Separator)) {
+		labels = "" // found with the scans
+	}
+	return scans, labels, err
+}
+
 // sourceDepth is how many folders deep data sets are looked for.
 const sourceDepth = 5
 
-// Locate finds the first folder below root, some levels deep, that is the wanted one by its name
+// locate finds the first folder below root, some levels deep, that is the wanted one by its name
 // and the names in it; "" if there is none. It does not look into the folder without. Folders that
 // cannot be read hold nothing that could be used.
-func Locate(ctx context.Context, root, without string,
+func locate(ctx context.Context, root, without string,
 	is func(name string, children map[string]bool) bool) (found string, err error) {
 	err = filepath.WalkDir(root, func(path string, entry fs.DirEntry, err error) error {
 		if stopped := ctx.Err(); stopped != nil {

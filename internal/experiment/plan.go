@@ -210,7 +210,7 @@ func (p Plan) Check() error {
 				"pretrain: pretrain: {} takes the plan's settings", i.Name)
 		}
 	}
-	if err := p.checkSources(); err != nil {
+	if err := p.Paths().CheckSources(p.Sources, false); err != nil {
 		return err
 	}
 	if p.Baseline != "" && !seen[p.Baseline] {

@@ -20,7 +20,8 @@ import (
 type Study interface {
 	// Paths are those that the plan names.
 	Paths() Paths
-	DataSets() DataSets
+	// DataSets are the published ones that what it names is made of.
+	DataSets() []Source
 	// Trials is how many trials the plan has, in a folder that may hold some of them.
 	Trials(out string) (int, error)
 	// Trainings makes the trainings of each arm ready, and gives them to each.
@@ -52,6 +53,19 @@ type Outcome interface {
 	JSON() any
 	Report(ctx context.Context, title string, s Setting) (report.Report, error)
 }
+
+// Paths implements [Study], as the methods below do.
+func (p *Plan) Paths() Paths {
+	all := Paths{{What: "data", At: &p.Data}, {What: "splits", At: &p.Splits, Else: true}}
+	for n := range p.Inits {
+		i := &p.Inits[n]
+		all = append(all, Path{"checkpoint of initialisation " + i.Name, &i.Checkpoint, true},
+			Path{"data of initialisation " + i.Name, &i.Data, false})
+	}
+	return all
+}
+
+func (p *Plan) DataSets() []Source { return p.Sources }
 
 // Start implements [Study].
 func (p *Plan) Start(ctx context.Context, s Setting) (Outcome, error) {

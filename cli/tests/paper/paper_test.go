@@ -209,7 +209,7 @@ func TestPaperTable1(t *testing.T) {
 		"classes: 20\n",
 	)
 	_, stderr := commandtest.Run(t, 1, "2d", "compare", "--config", plan, "--data-root", root)
-	for _, want := range []string{`21 trainings: `, `Here: about .* GFLOP/s`,
+	for _, want := range []string{`21 pretrainings: `, `Here: about .* GFLOP/s`,
 		`^voxsaw: .*missing: ImageNet .*; Pascal VOC 2007 .*; Caltech-256$`} {
 		if !regexp.MustCompile("(?m)" + want).MatchString(stderr) {
 			t.Errorf("no %q in\n%s", want, stderr)

@@ -99,7 +99,7 @@ func (p Plan) Check() error {
 			return err
 		}
 	}
-	if err := errors.Join(p.checkFinetune(), p.checkPublished(), p.checkSources()); err != nil {
+	if err := errors.Join(p.checkFinetune(), p.checkPublished(), p.Paths().CheckSources(p.Sources, true)); err != nil {
 		return err
 	}
 	if len(p.Transfer)+len(p.Finetune) > 0 && !random {
@@ -155,6 +155,30 @@ func (p Plan) Idle() error {
 	}
 	return experiment.IdleIn(arms)
 }
+
+// Paths implements [experiment.Study].
+func (p *Plan) Paths() experiment.Paths {
+	var all experiment.Paths
+	add := func(what string, at *string) { all = append(all, experiment.Path{What: what, At: at}) }
+	add("photos", &p.Photos)
+	for n := range p.Transfer {
+		t := &p.Transfer[n]
+		add("data of transfer "+t.Name, &t.Data)
+	}
+	for n := range p.Finetune {
+		f := &p.Finetune[n]
+		add("data of finetune "+f.Name, &f.Data)
+		add("proposals of finetune "+f.Name, &f.Proposals)
+	}
+	for n := range p.Arms {
+		a := &p.Arms[n]
+		add("photos of arm "+a.Name, &a.Photos)
+	}
+	return all
+}
+
+// DataSets implements [experiment.Study].
+func (p *Plan) DataSets() []experiment.Source { return p.Sources }
 
 // Begun implements [experiment.Study].
 func (p Plan) Begun(out string) bool {

@@ -15,9 +15,6 @@ import (
 	"github.com/voxsaw/voxsaw/sample"
 )
 
-// OfArms is the kind of a comparison's trainings.
-const OfArms = "training"
-
 // Trainings implements [experiment.Study]: of each arm that is not random, its own.
 func (p *Plan) Trainings(ctx context.Context, s experiment.Stage, each func(experiment.Training) error) (err error) {
 	on := *p
@@ -50,7 +47,7 @@ func (p *Plan) Trainings(ctx context.Context, s experiment.Stage, each func(expe
 		}
 		c := task.Common()
 		*c.Batch /= s.Ranks
-		if err := each(experiment.Training{Name: name, Arm: name, Kind: OfArms, Plan: len(p.Seeds), Trial: 1,
+		if err := each(experiment.Training{Name: name, Arm: name, Kind: experiment.OfPretraining, Plan: len(p.Seeds), Trial: 1,
 			Steps: c.Train.Steps,
 			Run: func(o voxsaw.RunOptions) error {
 				_, err := task.Pretrain(ctx, s.Device, data, o)

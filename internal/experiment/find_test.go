@@ -34,7 +34,7 @@ func TestSourcesAreFound(t *testing.T) {
 		t.Fatal(err)
 	}
 	p.Paths().Below(root, p.Sources)
-	found, err := p.DataSets().Find(t.Context(), root)
+	found, err := Find(t.Context(), root, p.DataSets())
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -52,13 +52,13 @@ func TestSourcesAreFound(t *testing.T) {
 			t.Errorf("%+v, want %+v", got, want)
 		}
 	}
-	if _, err := p.DataSets().Find(t.Context(), filepath.Join(root, "nowhere")); err == nil {
+	if _, err := Find(t.Context(), filepath.Join(root, "nowhere"), p.DataSets()); err == nil {
 		t.Error("a folder that is not there")
 	}
 	if err := os.MkdirAll(p.Sources[0].Data, 0o777); err != nil {
 		t.Fatal(err)
 	}
-	if found, err = p.DataSets().Find(t.Context(), root); err != nil || found[0].State != SourceRaw {
+	if found, err = Find(t.Context(), root, p.DataSets()); err != nil || found[0].State != SourceRaw {
 		t.Errorf("beside an empty folder: %+v, %v", found[0], err)
 	}
 }
