@@ -10,7 +10,6 @@ import (
 	"github.com/voxsaw/voxsaw/eval"
 	"github.com/voxsaw/voxsaw/internal/atomicfile"
 	"github.com/voxsaw/voxsaw/internal/config"
-	"github.com/voxsaw/voxsaw/internal/pretext"
 	"github.com/voxsaw/voxsaw/internal/train"
 	"github.com/voxsaw/voxsaw/segment"
 	"github.com/voxsaw/voxsaw/volume"
@@ -105,7 +104,7 @@ func (d Demo) Plan(prepared string) (Plan, error) {
 	if side < 60 {
 		levels, patch = 2, 8
 	}
-	_, settings := pretext.Scans.Chosen(&p.Pretrain.OneOf)
+	settings := p.Pretrain.Settings()
 	common := settings.Common()
 	common.Network.Channels, common.Network.Levels = 8, levels
 	*common.Crop, *common.Batch = cube(side), 2

@@ -289,11 +289,11 @@ finetune: {network: {channels: 8, levels: 3}}
 		if err != nil {
 			t.Fatal(err)
 		}
-		_, settings := pretext.Scans.Chosen(&chosen)
+		settings := chosen.Settings()
 		if err := settings.Resolve(traintest.Prepared{How: volume.DefaultPreparation()}); err != nil {
 			t.Fatal(err)
 		}
-		text, err := config.Marshal(&Pretrain{chosen})
+		text, err := config.Marshal(&chosen)
 		if err != nil {
 			t.Fatal(err)
 		}

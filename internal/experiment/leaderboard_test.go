@@ -45,7 +45,7 @@ func arm(t *testing.T, p Plan, i Initialisation, store *prepared.Store, change f
 	if err != nil {
 		t.Fatal(err)
 	}
-	_, settings := pretext.Scans.Chosen(&chosen)
+	settings := chosen.Settings()
 	change(settings.Common())
 	if err := settings.Resolve(store); err != nil {
 		t.Fatalf("%s: %v", i.Name, err)

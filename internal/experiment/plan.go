@@ -78,6 +78,15 @@ type Pretrain struct {
 	config.OneOf `yaml:",inline"`
 }
 
+// Settings are those of the task.
+func (p Pretrain) Settings() pretext.Config { return p.Value().(pretext.Config) }
+
+// For is what an arm is pretrained with, whose own section replaces settings.
+func (p Pretrain) For(arm string, own config.Section) (Pretrain, error) {
+	chosen, err := pretext.Override(&p.OneOf, arm+": pretrain", own)
+	return Pretrain{chosen}, err
+}
+
 // An Initialisation is what fine-tuning starts from: random weights if it only has a name, a
 // checkpoint, or an encoder that is pretrained as part of the experiment, for it or for another.
 type Initialisation struct {
@@ -115,16 +124,14 @@ func DefaultPlan() Plan {
 		}, Finetune: segment.DefaultConfig(), Inference: segment.DefaultInference(),
 		ScoreOn: scoreOnScan, Metrics: eval.DefaultOptions(),
 	}
-	_, settings := pretext.Scans.Chosen(&p.Pretrain.OneOf)
-	p.Finetune.Network.Norm = settings.Common().Network.Norm
+	p.Finetune.Network.Norm = p.Pretrain.Settings().Common().Network.Norm
 	p.Inits = p.defaultInits()
 	return p
 }
 
 // defaultInits are scratch and an encoder that is pretrained as the plan says.
 func (p *Plan) defaultInits() []Initialisation {
-	task, _ := pretext.Scans.Chosen(&p.Pretrain.OneOf)
-	name := task.Name
+	name := p.Pretrain.Chosen
 	if name == pretext.Default {
 		name = "3x3x3" // as the paper's table has it
 	}
@@ -276,7 +283,7 @@ func (p Plan) checkBatches(i Initialisation) error {
 	if err != nil {
 		return err
 	}
-	if _, settings := pretext.Scans.Chosen(&chosen); *settings.Common().Batch == 0 {
+	if *chosen.Settings().Common().Batch == 0 {
 		return fmt.Errorf("initialisation %s: pretrain.batch: "+advice, i.Name, "pretrain")
 	}
 	return nil
@@ -322,8 +329,7 @@ func (p Plan) checkNetwork(i Initialisation) error {
 	if err != nil {
 		return err
 	}
-	_, settings := pretext.Scans.Chosen(&chosen)
-	a, err := backbone.Resolve(*settings.Common().Network)
+	a, err := backbone.Resolve(*chosen.Settings().Common().Network)
 	if err != nil {
 		return fmt.Errorf("pretrain: %w", err)
 	}
@@ -339,8 +345,8 @@ func (p Plan) checkNetwork(i Initialisation) error {
 }
 
 // pretext is the task that an initialisation is pretrained with, and its settings.
-func (p Plan) pretext(i Initialisation) (config.OneOf, error) {
-	return pretext.Override(&p.Pretrain.OneOf, "initialisation "+i.Name+": pretrain", i.Pretrain)
+func (p Plan) pretext(i Initialisation) (Pretrain, error) {
+	return p.Pretrain.For(i.called(), i.Pretrain)
 }
 
 // changes lists the settings that differ from those that the experiment began with. More or fewer

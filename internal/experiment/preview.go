@@ -1,6 +1,7 @@
 package experiment
 
 import (
+	"cmp"
 	"errors"
 	"fmt"
 	"iter"
@@ -32,11 +33,12 @@ type Preview struct {
 // it; "" for a new one.
 func Look(plan Plan, out string) (Preview, error) {
 	var p Preview
-	store, err := prepared.Open(plan.Data)
+	stores := NewStores(Setting{}, prepared.Open)
+	defer stores.Close()
+	store, err := stores.Of(plan.Data)
 	if err != nil {
 		return p, err
 	}
-	defer store.Close()
 	begun, err := plan.begun(out)
 	if err != nil {
 		return p, err
@@ -70,7 +72,7 @@ func Look(plan Plan, out string) (Preview, error) {
 		}
 		numbers := plan.encoderNumbers()
 		for _, f := range p.Cases.Folds {
-			e, err := plan.encoder(i, f.Fold, numbers[0], p.Cases, store)
+			e, err := plan.encoder(i, f.Fold, numbers[0], p.Cases, stores)
 			if err != nil {
 				return p, err
 			}
@@ -112,6 +114,9 @@ func (p Plan) pretrained(i Initialisation) Initialisation {
 	return i
 }
 
+// pretrainedOn is the folder of the cases that an initialisation is pretrained on.
+func (p Plan) pretrainedOn(i Initialisation) string { return cmp.Or(i.Data, p.Data) }
+
 // encoderOf says which of several encoders runs of a seed start from. It depends on the seed alone,
 // so that an experiment may grow by seeds.
 func (p Plan) encoderOf(number uint64) int { return int(number % uint64(p.Encoders)) }
@@ -128,20 +133,23 @@ func (p Plan) encoderNumbers() []int {
 
 // encoder says on what an initialisation is pretrained for a fold: never on a case that the fold
 // tests on.
-func (p Plan) encoder(i Initialisation, fold, number int, c Cases, store *prepared.Store) (Encoder, error) {
-	e := Encoder{Init: i.Name, Fold: fold, Number: number, Data: p.Data}
+func (p Plan) encoder(i Initialisation, fold, number int, c Cases, stores *Stores[*prepared.Store]) (Encoder, error) {
+	e := Encoder{Init: i.Name, Fold: fold, Number: number, Data: p.pretrainedOn(i)}
+	store, err := stores.Of(p.Data)
+	if err != nil {
+		return e, err
+	}
 	switch {
 	case i.Data != "":
-		e.Fold, e.Data = 0, i.Data
+		e.Fold = 0
 		tested, err := p.tested(store)
 		if err != nil {
 			return e, err
 		}
-		other, err := prepared.Open(i.Data)
+		other, err := stores.Of(i.Data)
 		if err != nil {
 			return e, fmt.Errorf("initialisation %s: %w", i.Name, err)
 		}
-		defer other.Close()
 		if e.Cases, e.Left = apart(other.Records(), tested); len(e.Cases) == 0 {
 			return e,
 				fmt.Errorf("initialisation %s: folds test on all %d cases of %s: "+

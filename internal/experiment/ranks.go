@@ -8,7 +8,6 @@ import (
 	"github.com/voxsaw/voxsaw"
 	"github.com/voxsaw/voxsaw/internal/backbone"
 	"github.com/voxsaw/voxsaw/internal/config"
-	"github.com/voxsaw/voxsaw/internal/pretext"
 	"github.com/voxsaw/voxsaw/internal/train"
 )
 
@@ -67,8 +66,7 @@ func (p Plan) CheckRanks(ranks int) error {
 		if err != nil {
 			return err
 		}
-		_, settings := pretext.Scans.Chosen(&chosen)
-		s := settings.Common()
+		s := chosen.Settings().Common()
 		if err := divides(ranks, *s.Network, *s.Train, *s.Batch); err != nil {
 			return fmt.Errorf("initialisation %s: pretrain: %w", i.Name, err)
 		}

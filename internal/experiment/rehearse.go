@@ -13,7 +13,6 @@ import (
 	"github.com/voxsaw/voxsaw/internal/backbone"
 	"github.com/voxsaw/voxsaw/internal/cluster"
 	"github.com/voxsaw/voxsaw/internal/config"
-	"github.com/voxsaw/voxsaw/internal/pretext"
 	"github.com/voxsaw/voxsaw/internal/smallfile"
 	"github.com/voxsaw/voxsaw/sample"
 	"github.com/voxsaw/voxsaw/segment"
@@ -219,11 +218,12 @@ func (p *Plan) Trainings(ctx context.Context, s Stage, each func(Training) error
 			on.Inits[n].Data = ""
 		}
 	}
-	store, err := prepared.Open(on.Data)
+	stores := NewStores(Setting{}, prepared.Open)
+	defer stores.Close()
+	store, err := stores.Of(on.Data)
 	if err != nil {
 		return err
 	}
-	defer store.Close()
 	cases, err := on.casesOf(store)
 	if err != nil {
 		return err
@@ -279,7 +279,7 @@ func (p *Plan) Trainings(ctx context.Context, s Stage, each func(Training) error
 				before.Plan *= folds
 			}
 		}
-		if err := on.rehearsePretraining(ctx, s, before, from, t, cases, store, each); err != nil {
+		if err := on.rehearsePretraining(ctx, s, before, from, t, cases, stores, each); err != nil {
 			return err
 		}
 	}
@@ -362,25 +362,19 @@ func (i Initialisation) called() string { return "initialisation " + i.Name }
 
 // rehearsePretraining makes the pretraining ready of the encoder that a trial starts from.
 func (p *Plan) rehearsePretraining(ctx context.Context, s Stage, of Training, i Initialisation, t Trial, c Cases,
-	store *prepared.Store, each func(Training) error) error {
-	e, err := p.encoder(i, t.Fold, p.encoderOf(t.Seed), c, store)
+	stores *Stores[*prepared.Store], each func(Training) error) error {
+	e, err := p.encoder(i, t.Fold, p.encoderOf(t.Seed), c, stores)
 	if err != nil {
 		return fmt.Errorf("%s: %w", of.Name, err)
 	}
-	if i.Data != "" {
-		if store, err = prepared.Open(i.Data); err != nil {
-			return fmt.Errorf("%s: %w", of.Name, err)
-		}
-		defer store.Close()
-	}
-	chosen, data, err := p.pretraining(e, store)
+	chosen, _, data, err := p.pretraining(e, stores)
 	if err != nil {
 		return fmt.Errorf("%s: %w", of.Name, err)
 	}
 	if s.MadeUp != "" {
 		data.Validate = nil // its arithmetic is not counted
 	}
-	_, settings := pretext.Scans.Chosen(&chosen)
+	settings := chosen.Settings()
 	*settings.Common().Batch /= s.Ranks
 	of.Steps, of.Run = settings.Common().Train.Steps, func(o voxsaw.RunOptions) error {
 		_, err := settings.Pretrain(ctx, s.Device, data, o)
@@ -390,18 +384,22 @@ func (p *Plan) rehearsePretraining(ctx context.Context, s Stage, of Training, i 
 }
 
 // pretraining is the task that an encoder is pretrained with, its settings resolved, and the cases.
-func (p Plan) pretraining(e Encoder, store *prepared.Store) (chosen config.OneOf, data sample.Data, err error) {
+func (p Plan) pretraining(e Encoder, stores *Stores[*prepared.Store]) (chosen Pretrain, store *prepared.Store,
+	data sample.Data, err error) {
+	if store, err = stores.Of(e.Data); err != nil {
+		return chosen, store, data, err
+	}
 	data.Store = store
 	if data.Train, data.Validate, err = dataset.HoldOut(e.Cases, dataset.PatientsOf(store.Records()), 0.15,
 		p.SubsetSeed); err != nil {
-		return chosen, data, err
+		return chosen, store, data, err
 	}
 	if chosen, err = p.pretext(p.initialisation(e.Init)); err != nil {
-		return chosen, data, err
+		return chosen, store, data, err
 	}
-	_, settings := pretext.Scans.Chosen(&chosen)
+	settings := chosen.Settings()
 	settings.Common().Train.Seed += uint64(e.Number)
-	return chosen, data, config.Mistaken(settings.Resolve(store))
+	return chosen, store, data, config.Mistaken(settings.Resolve(store))
 }
 
 // foldCount is how many folds are run.

@@ -299,7 +299,7 @@ func (r remarks) notes() []string {
 // evaluate does an encoder's task on its held-out cases, and draws the first.
 func (r *Result) evaluate(ctx context.Context, s Setting, p Pretraining) (e pretext.Evaluation, picture pretext.Picture,
 	err error) {
-	store, err := prepared.Open(r.data(p))
+	store, err := prepared.Open(p.Data)
 	if err != nil {
 		return e, picture, err
 	}
@@ -317,16 +317,6 @@ func (r *Result) evaluate(ctx context.Context, s Setting, p Pretraining) (e pret
 		picture, err = evaluator.Picture(held[0])
 	}
 	return e, picture, err
-}
-
-// data is where an encoder's cases were.
-func (r *Result) data(p Pretraining) string {
-	for _, i := range r.Plan.Inits {
-		if i.Name == p.Init && i.Data != "" {
-			return i.Data
-		}
-	}
-	return r.Plan.Data
 }
 
 // slices shows what each initialisation makes of one test case, with the smallest fraction, where

@@ -58,18 +58,42 @@ type Store interface {
 	Close() error
 }
 
-// Open opens prepared data to be read, as [prepared.Open] does.
-func Open[S Store](s Setting, open func(string) (S, error), data string) (store S, err error) {
-	if store, err = open(data); err != nil || s.Opened == nil {
-		return store, err
-	}
-	if err = s.Opened(store); err != nil {
-		store.Close()
-	}
-	return store, err
+// Stores are the prepared data that a study has open, by their folders.
+type Stores[S Store] struct {
+	open   func(folder string) (S, error)
+	opened func(Store) error
+	all    map[string]S
 }
 
-func (s Setting) open(data string) (*prepared.Store, error) { return Open(s, prepared.Open, data) }
+// NewStores opens data by a function such as [prepared.Open], which is given [Setting.Opened].
+func NewStores[S Store](s Setting, open func(folder string) (S, error)) *Stores[S] {
+	return &Stores[S]{open, s.Opened, map[string]S{}}
+}
+
+// Of is the data in a folder, open until all are closed.
+func (s *Stores[S]) Of(folder string) (store S, err error) {
+	if store, there := s.all[folder]; there {
+		return store, nil
+	}
+	if store, err = s.open(folder); err != nil {
+		return store, err
+	}
+	if s.opened != nil {
+		if err = s.opened(store); err != nil {
+			store.Close()
+			return store, err
+		}
+	}
+	s.all[folder] = store
+	return store, nil
+}
+
+// Close closes them.
+func (s *Stores[S]) Close() {
+	for _, store := range s.all {
+		store.Close()
+	}
+}
 
 // A Console shows how an experiment gets on.
 type Console interface {
@@ -99,6 +123,7 @@ type Pretraining struct {
 	Fold   int    // 0: one for all folds
 	Number int    // from 0, where several are pretrained for a fold
 	Folder string // of the run
+	Data   string // where its cases are
 	Task   pretext.Task
 	Steps  int
 	Held   []string // cases that it was validated on
@@ -124,12 +149,14 @@ func Run(ctx context.Context, plan Plan, s Setting) (*Result, error) {
 			return nil, fmt.Errorf("%s holds no experiment: %w", s.Out, err)
 		}
 	}
-	store, err := s.open(plan.Data)
+	stores := NewStores(s, prepared.Open)
+	defer stores.Close()
+	store, err := stores.Of(plan.Data)
 	if err != nil {
 		return nil, err
 	}
-	defer store.Close()
-	r := &runner{Setting: s, plan: plan, store: store, encoders: map[string]string{}, result: &Result{Plan: plan}}
+	r := &runner{Setting: s, plan: plan, stores: stores, store: store, encoders: map[string]string{},
+		result: &Result{Plan: plan}}
 	if plan.Finetune, err = plan.Finetune.Resolve(store); err != nil {
 		return nil, err
 	}
@@ -238,14 +265,11 @@ func (r *runner) sameInputs(i Initialisation) error {
 	if err != nil {
 		return err
 	}
-	store := r.store
-	if i.Data != "" {
-		if store, err = r.open(i.Data); err != nil {
-			return err
-		}
-		defer store.Close()
+	store, err := r.stores.Of(r.plan.pretrainedOn(i))
+	if err != nil {
+		return err
 	}
-	_, settings := pretext.Scans.Chosen(&chosen)
+	settings := chosen.Settings()
 	if err := settings.Resolve(store); err != nil {
 		return config.Mistaken(fmt.Errorf("initialisation %s: %w", i.Name, err))
 	}
@@ -340,7 +364,8 @@ func labelled(store *prepared.Store) []string {
 type runner struct {
 	Setting
 	plan     Plan
-	store    *prepared.Store
+	stores   *Stores[*prepared.Store]
+	store    *prepared.Store   // of the plan's data
 	encoders map[string]string // checkpoint of each encoder that has been pretrained, by its folder
 	result   *Result
 	notes    []string // what is to be known of the plan and its cases
@@ -620,11 +645,11 @@ func (r *runner) initialise(ctx context.Context, t Trial) (string, error) {
 	if !init.pretrains() {
 		return init.Checkpoint, nil
 	}
-	e, err := r.plan.encoder(init, t.Fold, r.plan.encoderOf(t.Seed), r.result.Cases, r.store)
+	e, err := r.plan.encoder(init, t.Fold, r.plan.encoderOf(t.Seed), r.result.Cases, r.stores)
 	if err != nil {
 		return "", err
 	}
-	p := Pretraining{Init: e.Init, Fold: e.Fold, Number: e.Number}
+	p := Pretraining{Init: e.Init, Fold: e.Fold, Number: e.Number, Data: e.Data}
 	p.Folder = filepath.Join(r.Out, pretrainingFolder, init.Name)
 	name := "pretraining " + init.Name
 	if p.Fold > 0 {
@@ -654,14 +679,7 @@ func (r *runner) initialise(ctx context.Context, t Trial) (string, error) {
 			"them (the same name, scan or patient): %s",
 			name, len(e.Left), len(e.Left)+len(e.Cases), e.Data, safetext.List(e.Left)))
 	}
-	store := r.store
-	if init.Data != "" {
-		if store, err = r.open(init.Data); err != nil {
-			return "", err
-		}
-		defer store.Close()
-	}
-	chosen, data, err := r.plan.pretraining(e, store)
+	chosen, store, data, err := r.plan.pretraining(e, r.stores)
 	if err != nil {
 		return "", fmt.Errorf("%s: %w", name, err)
 	}
@@ -672,8 +690,8 @@ func (r *runner) initialise(ctx context.Context, t Trial) (string, error) {
 	}
 	p.Held = data.Validate
 	var settings pretext.Config
-	p.Task, settings = pretext.Scans.Chosen(&chosen)
-	resolved, err := config.Marshal(&encoderRecord{chosen, checkpoint.ListForConfig(data.Train), data.Validate})
+	p.Task, settings = pretext.Scans.Chosen(&chosen.OneOf)
+	resolved, err := config.Marshal(&encoderRecord{chosen.OneOf, checkpoint.ListForConfig(data.Train), data.Validate})
 	if err != nil {
 		return "", err
 	}

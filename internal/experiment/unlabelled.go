@@ -7,7 +7,6 @@ import (
 
 	"github.com/voxsaw/voxsaw/internal/config"
 	"github.com/voxsaw/voxsaw/internal/numbers"
-	"github.com/voxsaw/voxsaw/internal/pretext"
 	"github.com/voxsaw/voxsaw/internal/report"
 	"github.com/voxsaw/voxsaw/internal/safetext"
 	"github.com/voxsaw/voxsaw/segment"
@@ -159,15 +158,10 @@ func (p Plan) Idle() error {
 	var tuned, pretrained []ArmSettings
 	for _, i := range p.Inits {
 		if c, err := p.finetune(i); err == nil {
-			tuned = append(tuned, ArmSettings{"initialisation " + i.Name + ": finetune", i.Finetune, true, c.Idle()})
+			tuned = append(tuned, ArmSettings{i.called() + ": finetune", i.Finetune, true, c.Idle()})
 		}
-		if !i.pretrains() {
-			continue
-		}
-		if chosen, err := p.pretext(i); err == nil {
-			_, settings := pretext.Scans.Chosen(&chosen)
-			pretrained = append(pretrained, ArmSettings{"initialisation " + i.Name + ": pretrain", i.Pretrain,
-				chosen.Chosen == p.Pretrain.Chosen, settings.Idle()})
+		if i.pretrains() {
+			pretrained = append(pretrained, p.Pretrain.Arm(i.called(), i.Pretrain))
 		}
 	}
 	return errors.Join(IdleIn(tuned), IdleIn(pretrained))
@@ -179,6 +173,15 @@ type ArmSettings struct {
 	Own    config.Section // what it does not share with the other arms
 	Shares bool           // that the rest is the plan's; else it is of a task of its own
 	Idle   error
+}
+
+// Arm is how an arm is pretrained.
+func (p Pretrain) Arm(name string, own config.Section) ArmSettings {
+	a := ArmSettings{Name: name + ": pretrain", Own: own}
+	if chosen, err := p.For(name, own); err == nil { // else the plan's check has said so
+		a.Shares, a.Idle = chosen.Chosen == p.Chosen, chosen.Settings().Idle()
+	}
+	return a
 }
 
 // goesBy says whether a setting that the plan gives all arms does something in this one.

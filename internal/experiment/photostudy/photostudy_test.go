@@ -19,7 +19,6 @@ import (
 	"github.com/voxsaw/voxsaw/internal/atomicfile"
 	"github.com/voxsaw/voxsaw/internal/config"
 	"github.com/voxsaw/voxsaw/internal/experiment"
-	"github.com/voxsaw/voxsaw/internal/pretext"
 	"github.com/voxsaw/voxsaw/internal/train"
 	"github.com/voxsaw/voxsaw/internal/train/traintest"
 	"github.com/voxsaw/voxsaw/puzzle2d/photos"
@@ -362,7 +361,7 @@ pretrain:
 			if err != nil {
 				t.Fatal(err)
 			}
-			defer r.close()
+			defer r.stores.Close()
 			r.Setting = s
 			r.Device, r.Ranks, r.Console = traintest.CPU(t), ranks[rank], console{new(int)}
 			if rank == 0 {
@@ -397,18 +396,18 @@ pretrain:
 	if err != nil {
 		t.Fatal(err)
 	}
-	defer r.close()
+	defer r.stores.Close()
 	chosen, err := p.settings(arms[0])
 	if err != nil {
 		t.Fatal(err)
 	}
-	task := chosen.Value().(pretext.Config)
+	task := chosen.Settings()
 	task.Common().Train.Seed = 1
 	if err := task.Resolve(r.own[""].Store); err != nil {
 		t.Fatal(err)
 	}
 	before := Result{Arm: "puzzles", Seed: 1, Steps: 7}
-	if before.Settings, err = r.settings(arms[0], &chosen); err != nil {
+	if before.Settings, err = r.settings(arms[0], chosen); err != nil {
 		t.Fatal(err)
 	}
 	folder := filepath.Join(dir, "found")

@@ -119,10 +119,11 @@ func (p Plan) CheckRanks(ranks int) error {
 		if a.Random || ranks < 2 {
 			continue
 		}
-		settings, err := p.task(a)
+		chosen, err := p.settings(a)
 		if err != nil {
 			return err
 		}
+		settings := chosen.Settings()
 		task, _, _ := puzzle2d.SettingsOf(settings)
 		if n := task.Network; n.Backbone != photonet.AlexNet || n.Norm == photonet.Batch {
 			err = errors.New("several ranks cannot share the statistics of batch norm: take the backbone alexnet " +
@@ -138,20 +139,20 @@ func (p Plan) CheckRanks(ranks int) error {
 }
 
 // settings are those of an arm.
-func (p Plan) settings(a Arm) (config.OneOf, error) {
-	return pretext.Override(&p.Pretrain.OneOf, "arm "+a.Name+": pretrain", a.Pretrain)
+func (p Plan) settings(a Arm) (experiment.Pretrain, error) {
+	return p.Pretrain.For(a.called(), a.Pretrain)
 }
+
+// called is what errors call an arm.
+func (a Arm) called() string { return "arm " + a.Name }
 
 // Idle implements [experiment.Study].
 func (p Plan) Idle() error {
 	var arms []experiment.ArmSettings
 	for _, a := range p.Arms {
-		chosen, err := p.settings(a)
-		if err != nil || a.Random {
-			continue // Check has said so; nothing is trained
+		if !a.Random {
+			arms = append(arms, p.Pretrain.Arm(a.called(), a.Pretrain))
 		}
-		arms = append(arms, experiment.ArmSettings{Name: "arm " + a.Name + ": pretrain", Own: a.Pretrain,
-			Shares: chosen.Chosen == p.Pretrain.Chosen, Idle: chosen.Value().(pretext.Config).Idle()})
 	}
 	return experiment.IdleIn(arms)
 }
@@ -186,22 +187,13 @@ func (p Plan) Begun(out string) bool {
 	return err == nil && len(folders) > 0
 }
 
-// task is the settings of the task of an arm, which are its own.
-func (p Plan) task(a Arm) (pretext.Config, error) {
-	chosen, err := p.settings(a)
-	if err != nil {
-		return nil, err
-	}
-	return chosen.Value().(pretext.Config), nil
-}
-
 // network is that of an arm.
 func (p Plan) network(a Arm) puzzle2d.Network {
-	task, err := p.task(a)
+	chosen, err := p.settings(a)
 	if err != nil {
 		return puzzle2d.Network{} // Check has said so
 	}
-	c, _, _ := puzzle2d.SettingsOf(task)
+	c, _, _ := puzzle2d.SettingsOf(chosen.Settings())
 	return c.Network
 }
 

@@ -90,7 +90,7 @@ func TestFirstWeightsGoByTheirDigest(t *testing.T) {
 		t.Fatal(err)
 	}
 	r := &runner{own: map[string]sample.Data{"": {Store: &photos.Store{}}}}
-	now, err := r.settings(p.Arms[0], &chosen)
+	now, err := r.settings(p.Arms[0], chosen)
 	if err != nil || now[checkpointKey] != path || len(now[weightsKey]) != 64 {
 		t.Fatalf("%v, %v", now, err)
 	}

@@ -27,8 +27,8 @@ func (p *Plan) Trainings(ctx context.Context, s experiment.Stage, each func(expe
 			return err
 		}
 	}
-	r := &runner{plan: on, own: map[string]sample.Data{}}
-	defer r.close()
+	r := &runner{plan: on, stores: experiment.NewStores(experiment.Setting{}, photos.Open)}
+	defer r.stores.Close()
 	if err := r.openAll(); err != nil {
 		return err
 	}
@@ -36,13 +36,12 @@ func (p *Plan) Trainings(ctx context.Context, s experiment.Stage, each func(expe
 		if arm.Random {
 			continue
 		}
-		task, err := on.task(arm)
-		data := r.own[arm.Photos]
-		if err == nil {
-			err = task.Resolve(data.Store)
-		}
-		name := "arm " + arm.Name
+		chosen, err := on.settings(arm)
 		if err != nil {
+			return err
+		}
+		task, data, name := chosen.Settings(), r.own[arm.Photos], arm.called()
+		if err := task.Resolve(data.Store); err != nil {
 			return fmt.Errorf("%s: %w", name, err)
 		}
 		c := task.Common()
@@ -78,11 +77,11 @@ func small(ctx context.Context, dev voxsaw.Device, task pretext.Config, data sam
 func (p Plan) madeUp(folder string) (string, error) {
 	side := 1
 	for _, arm := range p.Arms {
-		task, err := p.task(arm)
+		chosen, err := p.settings(arm)
 		if err != nil {
 			return "", err
 		}
-		switch _, puzzles, classes := puzzle2d.SettingsOf(task); {
+		switch _, puzzles, classes := puzzle2d.SettingsOf(chosen.Settings()); {
 		case puzzles != nil:
 			extent, err := puzzles.Extent()
 			if err != nil {

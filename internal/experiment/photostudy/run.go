@@ -10,7 +10,6 @@ import (
 	"maps"
 	"os"
 	"path/filepath"
-	"slices"
 	"strconv"
 	"time"
 
@@ -81,7 +80,7 @@ func Run(ctx context.Context, plan Plan, s experiment.Setting) (found Found, err
 	if err != nil {
 		return found, err
 	}
-	defer r.close()
+	defer r.stores.Close()
 	trials := plan.trials()
 	results := make([]*Result, len(trials))
 	sharing := &experiment.Sharing{Setting: s, Arms: "arms", Done: done, Owner: owner,
@@ -91,7 +90,7 @@ func Run(ctx context.Context, plan Plan, s experiment.Setting) (found Found, err
 		Compare: func(folder string) error { return atomicfile.CompareFiles(filepath.Join(folder, resultFile)) },
 		Run: func(ctx context.Context, n int) error {
 			folder := trials[n].folder(s.Out)
-			result, err := r.arm(ctx, plan.arm(trials[n]), trials[n].Seed, folder)
+			result, err := r.arm(ctx, trials[n].arm, trials[n].Seed, folder)
 			if err == nil {
 				results[n] = &result
 				return nil
@@ -122,13 +121,13 @@ func newRunner(plan Plan, s experiment.Setting) (r *runner, err error) {
 		return nil, config.Mistaken(err)
 	}
 	s.Idles = true // whoever begins refuses them
-	r = &runner{Setting: s, plan: plan, own: map[string]sample.Data{}}
+	r = &runner{Setting: s, plan: plan, stores: experiment.NewStores(s, photos.Open)}
 	if err = r.openAll(); err == nil {
 		plan.Photos = "" // the fingerprint tells
 		err = s.Alike(&plan, r.own[""].Store.Fingerprint())
 	}
 	if err != nil {
-		r.close()
+		r.stores.Close()
 		return nil, err
 	}
 	return r, nil
@@ -136,7 +135,8 @@ func newRunner(plan Plan, s experiment.Setting) (r *runner, err error) {
 
 // openAll opens what arms are trained on, and what they are evaluated on.
 func (r *runner) openAll() error {
-	store, err := r.open(r.plan.Photos)
+	r.own = map[string]sample.Data{}
+	store, err := r.stores.Of(r.plan.Photos)
 	if err != nil {
 		return err
 	}
@@ -145,14 +145,14 @@ func (r *runner) openAll() error {
 		if _, open := r.own[a.Photos]; open {
 			continue
 		}
-		if store, err = r.open(a.Photos); err != nil {
-			return fmt.Errorf("arm %s: photos: %w", a.Name, err)
+		if store, err = r.stores.Of(a.Photos); err != nil {
+			return fmt.Errorf("%s: photos: %w", a.called(), err)
 		}
 		r.own[a.Photos] = puzzle2d.Split(store)
 	}
 	r.evaluations = []evaluation{&solving{r}}
 	for n, t := range r.plan.Transfer {
-		if store, err = r.open(t.Data); err == nil {
+		if store, err = r.stores.Of(t.Data); err == nil {
 			e := &transferring{r, t, n, puzzle2d.Split(store), store}
 			r.evaluations = append(r.evaluations, e)
 			err = t.measure().Check(e.data)
@@ -163,7 +163,7 @@ func (r *runner) openAll() error {
 	}
 	for _, f := range r.plan.Finetune {
 		e := &finetuning{runner: r, Finetune: f}
-		if store, err = r.open(f.Data); err == nil {
+		if store, err = r.stores.Of(f.Data); err == nil {
 			e.marked, err = puzzle2d.SplitMarked(store, f.on())
 		}
 		if err != nil {
@@ -174,17 +174,9 @@ func (r *runner) openAll() error {
 	return nil
 }
 
-// open opens photographs until the runner is closed.
-func (r *runner) open(data string) (*photos.Store, error) {
-	store, err := experiment.Open(r.Setting, photos.Open, data)
-	if err == nil {
-		r.stores = append(r.stores, store)
-	}
-	return store, err
-}
-
 // A Trial is an arm with a seed.
 type Trial struct {
+	arm      Arm
 	Arm      string `json:"arm"`
 	Seed     uint64 `json:"seed"`
 	Task     string `json:"task,omitempty"` // none: random weights
@@ -203,15 +195,10 @@ func (t Trial) folder(out string) string {
 func (p Plan) trials() (all []Trial) {
 	for _, arm := range p.Arms {
 		for _, seed := range p.Seeds {
-			all = append(all, Trial{Arm: arm.Name, Seed: seed})
+			all = append(all, Trial{arm: arm, Arm: arm.Name, Seed: seed})
 		}
 	}
 	return all
-}
-
-// arm is that of a trial.
-func (p Plan) arm(t Trial) Arm {
-	return p.Arms[slices.IndexFunc(p.Arms, func(a Arm) bool { return a.Name == t.Arm })]
 }
 
 // Trials implements [experiment.Study].
@@ -223,11 +210,10 @@ func (p Plan) Look() ([]Trial, error) {
 	if err != nil {
 		return nil, err
 	}
-	defer r.close()
+	defer r.stores.Close()
 	trials := p.trials()
 	for n := range trials {
-		t := &trials[n]
-		arm := p.arm(*t)
+		t, arm := &trials[n], trials[n].arm
 		t.Photos = cmp.Or(arm.Photos, p.Photos)
 		if arm.Random {
 			continue
@@ -253,13 +239,7 @@ type runner struct {
 	plan        Plan
 	own         map[string]sample.Data // to train on, by what arms name; "": the plan
 	evaluations []evaluation
-	stores      []*photos.Store // that are open
-}
-
-func (r *runner) close() {
-	for _, s := range r.stores {
-		s.Close()
-	}
+	stores      *experiment.Stores[*photos.Store]
 }
 
 // What a comparison leaves in its folder, and each arm with each seed in its own below armsFolder.
@@ -279,7 +259,7 @@ func (r *runner) arm(ctx context.Context, arm Arm, seed uint64, folder string) (
 	if err != nil {
 		return Result{}, err
 	}
-	task, settings := pretext.Photographs.Chosen(&chosen)
+	task, settings := pretext.Photographs.Chosen(&chosen.OneOf)
 	settings.Common().Train.Seed = seed
 	if err := settings.Resolve(r.own[arm.Photos].Store); err != nil {
 		return Result{}, config.Mistaken(err)
@@ -288,7 +268,7 @@ func (r *runner) arm(ctx context.Context, arm Arm, seed uint64, folder string) (
 	var old Result
 	// the file of first weights may be on rank 0's node alone
 	if err := r.Group().AtRoot(func() (err error) {
-		if result.Settings, err = r.settings(arm, &chosen); err != nil {
+		if result.Settings, err = r.settings(arm, chosen); err != nil {
 			return err
 		}
 		if old, err = readResult(filepath.Join(folder, resultFile)); err != nil {
@@ -397,13 +377,13 @@ func leaves(prefix string, cfg any) (map[string]string, error) {
 
 // settings are what a result depends on, by their dotted keys: the arm's, how it is evaluated, and
 // the data.
-func (r *runner) settings(arm Arm, chosen *config.OneOf) (map[string]string, error) {
-	all, err := leaves("pretrain.", &experiment.Pretrain{OneOf: *chosen})
+func (r *runner) settings(arm Arm, chosen experiment.Pretrain) (map[string]string, error) {
+	all, err := leaves("pretrain.", &chosen)
 	if err != nil {
 		return nil, err
 	}
 	if all[checkpointKey] != "" {
-		switch digest, err := atomicfile.SHA256(*chosen.Value().(pretext.Config).Common().Checkpoint); {
+		switch digest, err := atomicfile.SHA256(*chosen.Settings().Common().Checkpoint); {
 		case err == nil:
 			all[weightsKey] = digest
 		case !errors.Is(err, fs.ErrNotExist): // a training that begins with it says so
