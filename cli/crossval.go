@@ -1,7 +1,6 @@
 package cli
 
 import (
-	"cmp"
 	"context"
 	"fmt"
 	"io"
@@ -9,7 +8,6 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/voxsaw/voxsaw"
-	"github.com/voxsaw/voxsaw/internal/config"
 	"github.com/voxsaw/voxsaw/internal/experiment"
 	"github.com/voxsaw/voxsaw/internal/numbers"
 	"github.com/voxsaw/voxsaw/internal/terminal"
@@ -109,9 +107,6 @@ func runCrossval(cmd *cobra.Command, o *crossvalOptions, f studyFlags) error {
 		return err
 	}
 	o.Plan.Follow()
-	if err := cmp.Or(o.Plan.Check(), o.Plan.CheckRanks(f.together())); err != nil {
-		return config.Mistaken(err)
-	}
 	return f.run(cmd, study{Study: &o.Plan, title: "Cross-validation", settings: o, machine: o.Machine,
 		memory: o.Memory, show: func(w io.Writer) error {
 			return printPlan(cmd.Context(), w, o, f)

@@ -1,7 +1,6 @@
 package cli
 
 import (
-	"cmp"
 	"context"
 	"encoding/json"
 	"errors"
@@ -419,9 +418,6 @@ seed each.`,
 		func(cmd *cobra.Command, _ []string) error {
 			if err := f.where(); err != nil {
 				return err
-			}
-			if err := cmp.Or(o.Plan.Check(), o.Plan.CheckRanks(f.together())); err != nil {
-				return config.Mistaken(err)
 			}
 			return f.run(cmd, study{Study: &o.Plan, title: "What networks learn from photographs", settings: o,
 				machine: o.Machine, memory: o.Memory, show: func(w io.Writer) error {

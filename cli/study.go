@@ -83,10 +83,13 @@ func (f studyFlags) where() error {
 // together is how many ranks carry out a trial.
 func (f studyFlags) together() int { return max(f.ranks.n, 1) }
 
-// run carries out a study whose plan has been checked, or what the flags ask for instead.
+// run carries out a study, or what the flags ask for instead.
 func (f studyFlags) run(cmd *cobra.Command, s study) error {
 	ctx, stdout, stderr := cmd.Context(), cmd.OutOrStdout(), cmd.ErrOrStderr()
 	ranks := jobOf(ctx)
+	if err := cmp.Or(s.Check(), s.CheckRanks(f.together())); err != nil {
+		return config.Mistaken(err)
+	}
 	if err := f.check(ranks); err != nil {
 		return err
 	}

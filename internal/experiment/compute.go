@@ -72,13 +72,21 @@ func (c cost) cells() (steps, teraflops any) {
 	return c.steps / float64(c.runs), teraflops
 }
 
-// predicting counts what the networks of finished trials have predicted.
+// predicting is what networks take to predict the prepared cases of a plan.
 type predicting struct {
 	dev    voxsaw.Device
 	plan   Plan
-	shapes map[string][3]int
 	store  *prepared.Store
-	known  map[string]float64
+	shapes map[string][3]int
+	known  map[string]voxsaw.MemoryNeed
+}
+
+func (p Plan) predicting(dev voxsaw.Device, store *prepared.Store) predicting {
+	all := predicting{dev, p, store, map[string][3]int{}, map[string]voxsaw.MemoryNeed{}}
+	for c := range store.Records() {
+		all.shapes[c.ID] = c.Grid.Shape
+	}
+	return all
 }
 
 // of is the arithmetic of the predictions of a trial, whose networks lie in some folders: of its
@@ -92,35 +100,38 @@ func (p predicting) of(t Trial, i Initialisation, networks []string) (flops floa
 	if err != nil {
 		return 0, err
 	}
-	if flops, err = p.once(c, p.plan.Inference, len(networks), t.Test); err != nil || len(t.Curve) == 0 {
+	tests, err := p.need(c, p.plan.Inference, segment.Labelling{Networks: len(networks)}, t.Test)
+	if flops = tests.FLOPs; err != nil || len(t.Curve) == 0 {
 		return flops, err
 	}
-	curve, err := p.once(c, segment.Inference{Overlap: c.ValidateOverlap, Batch: 1, Mirror: c.ValidateMirror}, 1,
-		t.Curve)
+	curve, err := p.need(c, segment.Inference{Overlap: c.ValidateOverlap, Batch: 1, Mirror: c.ValidateMirror},
+		segment.Labelling{Networks: 1}, t.Curve)
 	for _, folder := range networks {
 		if err != nil {
 			return 0, err
 		}
 		var steps []float64
 		steps, _, err = readCurve(train.Validations(folder))
-		flops += float64(len(steps)) * curve
+		flops += float64(len(steps)) * curve.FLOPs
 	}
 	return flops, err
 }
 
-// once is that of some networks for some cases.
-func (p predicting) once(c segment.Config, o segment.Inference, networks int, ids []string) (float64, error) {
-	l := segment.Labelling{Networks: networks}
+// need is that of a labelling of some cases.
+func (p predicting) need(c segment.Config, o segment.Inference, l segment.Labelling,
+	ids []string) (need voxsaw.MemoryNeed, err error) {
 	for _, id := range ids {
 		l.Shapes = append(l.Shapes, p.shapes[id])
 	}
-	same := fmt.Sprint(c.Crop, o, networks, l.Shapes) // of one network in all arms
-	if flops, found := p.known[same]; found {
-		return flops, nil
+	same := fmt.Sprint(c.Crop, o, l) // of one network in all arms, and in all trials of a fold
+	need, found := p.known[same]
+	if found {
+		return need, nil
 	}
-	need, err := l.Need(p.dev, c, o)
-	p.known[same] = need.FLOPs
-	return need.FLOPs, err
+	if need, err = l.Need(p.dev, c, o); err == nil {
+		p.known[same] = need
+	}
+	return need, err
 }
 
 // Compute is the table of what each initialisation cost: steps and arithmetic of pretraining one
@@ -142,10 +153,7 @@ func (r *Result) Compute(s Setting) (table.Table, error) {
 		return t, err
 	}
 	defer store.Close()
-	predicted := predicting{s.Device, r.Plan, map[string][3]int{}, store, map[string]float64{}}
-	for c := range store.Records() {
-		predicted.shapes[c.ID] = c.Grid.Shape
-	}
+	predicted := r.Plan.predicting(s.Device, store)
 	for _, i := range r.Plan.Inits {
 		var pretraining, finetuning cost
 		for _, e := range r.Encoders {

@@ -63,6 +63,30 @@ func TestSourcesAreFound(t *testing.T) {
 	}
 }
 
+// A plan of scans has no sources of photographs, and one of photographs none of scans.
+func TestSourcesAreOfOneKind(t *testing.T) {
+	data := "data"
+	paths := Paths{{What: "data", At: &data}}
+	for _, c := range []struct {
+		photographs bool
+		source      Source
+		want        string
+	}{
+		{false, Source{Layout: "msd", Cases: 1}, ""},
+		{true, Source{Holds: []string{"train"}, Photos: 1}, ""},
+		{false, Source{}, "cases is 0"},
+		{true, Source{Photos: 1}, "holds is empty"},
+		{false, Source{Cases: 1, Holds: []string{"train"}}, "scans have a layout and cases"},
+		{true, Source{Cases: 1, Holds: []string{"train"}}, "photographs have holds and photos"},
+	} {
+		c.source.Data = data
+		err := paths.CheckSources([]Source{c.source}, c.photographs)
+		if (err == nil) != (c.want == "") || err != nil && !strings.Contains(err.Error(), c.want) {
+			t.Errorf("%+v: error %v, want %q", c.source, err, c.want)
+		}
+	}
+}
+
 // The arithmetic of a rehearsal is that of its trainings, and needs no data.
 func TestRehearsal(t *testing.T) {
 	p := DefaultPlan()

@@ -293,12 +293,7 @@ func (p *Plan) rehearsePredictions(s Stage, store *prepared.Store, cases Cases, 
 	if err != nil {
 		return fmt.Errorf("inference: %w", err)
 	}
-	shapes := map[string][3]int{}
-	for r := range store.Records() {
-		shapes[r.ID] = r.Grid.Shape
-	}
-	known := map[string]voxsaw.MemoryNeed{}
-	trials := p.trials(cases)
+	predicted, trials := p.predicting(s.Device, store), p.trials(cases)
 	for _, i := range p.Inits {
 		c, err := p.finetune(i)
 		if err == nil {
@@ -314,19 +309,11 @@ func (p *Plan) rehearsePredictions(s Stage, store *prepared.Store, cases Cases, 
 				if t.Init != i.Name {
 					continue
 				}
-				l.Shapes = nil
-				for _, id := range scans(t) {
-					l.Shapes = append(l.Shapes, shapes[id])
+				need, err := predicted.need(c, o, l, scans(t))
+				if err != nil {
+					return fmt.Errorf("trial %s: %s: %w", t.Name(), kind, err)
 				}
-				same := fmt.Sprint(kind, i.Name, l.Shapes) // so are tests of all trials of a fold
-				need, found := known[same]
-				if !found {
-					if need, err = l.Need(s.Device, c, o); err != nil {
-						return fmt.Errorf("trial %s: %s: %w", t.Name(), kind, err)
-					}
-					need.FLOPs /= float64(s.Ranks) // which share out the cases
-					known[same] = need
-				}
+				need.FLOPs /= float64(s.Ranks) // which share out the cases
 				all = append(all, Training{Name: t.Name() + ": " + kind, Arm: i.called(), Kind: kind, Plan: 1,
 					Steps: 1, predictions: &need})
 				if need.FLOPs > all[largest].predictions.FLOPs {

@@ -149,6 +149,7 @@ func Run(ctx context.Context, plan Plan, s Setting) (*Result, error) {
 			return nil, fmt.Errorf("%s holds no experiment: %w", s.Out, err)
 		}
 	}
+	s.Idles = true // whoever begins refuses them
 	stores := NewStores(s, prepared.Open)
 	defer stores.Close()
 	store, err := stores.Of(plan.Data)
@@ -385,10 +386,6 @@ func (r *runner) record() error {
 	if r.plan, err = r.plan.settled(begun); err != nil {
 		return err
 	}
-	if err := r.MayBegin(&r.plan, begun != nil); err != nil {
-		return err
-	}
-	r.Idles = true
 	if begun != nil {
 		divided, err := divided(r.Out)
 		if err != nil {
@@ -430,16 +427,6 @@ func (r *runner) record() error {
 		return err
 	}
 	return atomicfile.Seal(r.Out, sealed...)
-}
-
-// MayBegin refuses a new study with settings that do nothing. One that is begun is told of them.
-func (s Setting) MayBegin(p Study, begun bool) error {
-	err := p.Idle()
-	if err == nil || !begun {
-		return config.Mistaken(err)
-	}
-	s.Console.Note(fmt.Sprintf("WARNING: %v; the study goes on without", err))
-	return nil
 }
 
 // Begun implements [Study].

@@ -10,6 +10,7 @@ import (
 	"github.com/voxsaw/voxsaw"
 	"github.com/voxsaw/voxsaw/eval"
 	"github.com/voxsaw/voxsaw/internal/atomicfile"
+	"github.com/voxsaw/voxsaw/internal/config"
 	"github.com/voxsaw/voxsaw/internal/outdir"
 	"github.com/voxsaw/voxsaw/internal/train"
 )
@@ -34,6 +35,7 @@ type Part struct {
 // Sharing is the parts of a study, which several processes may share.
 type Sharing struct {
 	Setting
+	Study Study
 	Parts []Part
 	Arms  string // what arms are called: "initialisations"
 	// Done says whether the part in a folder is finished.
@@ -169,7 +171,10 @@ func (s *Sharing) enter() (leave func(), err error) {
 			return err
 		}
 		leave = release
-		return s.Owner.Take(s.Out)
+		if err := s.Owner.Take(s.Out); err != nil {
+			return err
+		}
+		return s.mayBegin()
 	})
 	if err == nil && s.Begin != nil {
 		err = s.Begin()
@@ -178,6 +183,16 @@ func (s *Sharing) enter() (leave func(), err error) {
 		leave()
 	}
 	return leave, err
+}
+
+// mayBegin refuses a new study with settings that do nothing. One that is begun is told of them.
+func (s *Sharing) mayBegin() error {
+	err := s.Study.Idle()
+	if err == nil || !s.Study.Begun(s.Out) {
+		return config.Mistaken(err)
+	}
+	s.Console.Note(fmt.Sprintf("WARNING: %v; the study goes on without", err))
+	return nil
 }
 
 // stopped is an error if the context of any rank has ended.
@@ -248,7 +263,7 @@ func (e *encoderError) Error() string { return e.cause.Error() }
 // all runs trials, or the one that is asked for.
 func (r *runner) all(ctx context.Context, trials []Trial) error {
 	scores := make([][]eval.Score, len(trials))
-	s := &Sharing{Setting: r.Setting, Arms: "initialisations", Done: finished, Compare: compare,
+	s := &Sharing{Setting: r.Setting, Study: &r.plan, Arms: "initialisations", Done: finished, Compare: compare,
 		Owner: owner, Begin: r.begin, Run: func(ctx context.Context, n int) (err error) {
 			scores[n], err = r.trial(ctx, trials[n])
 			return err

@@ -18,6 +18,10 @@ import (
 
 // A Study is a plan: [Plan] is one of scans, package photostudy has one of photographs.
 type Study interface {
+	// Check says what is wrong with the plan, nil if nothing is, and CheckRanks whether so many
+	// ranks can carry out its trials together.
+	Check() error
+	CheckRanks(ranks int) error
 	// Paths are those that the plan names.
 	Paths() Paths
 	// DataSets are the published ones that what it names is made of.

@@ -46,8 +46,8 @@ func (p *Plan) Trainings(ctx context.Context, s experiment.Stage, each func(expe
 		}
 		c := task.Common()
 		*c.Batch /= s.Ranks
-		if err := each(experiment.Training{Name: name, Arm: name, Kind: experiment.OfPretraining, Plan: len(p.Seeds), Trial: 1,
-			Steps: c.Train.Steps,
+		if err := each(experiment.Training{Name: name, Arm: name, Kind: experiment.OfPretraining,
+			Plan: len(p.Seeds), Trial: 1, Steps: c.Train.Steps,
 			Run: func(o voxsaw.RunOptions) error {
 				_, err := task.Pretrain(ctx, s.Device, data, o)
 				return err

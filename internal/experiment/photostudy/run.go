@@ -83,10 +83,7 @@ func Run(ctx context.Context, plan Plan, s experiment.Setting) (found Found, err
 	defer r.stores.Close()
 	trials := plan.trials()
 	results := make([]*Result, len(trials))
-	sharing := &experiment.Sharing{Setting: s, Arms: "arms", Done: done, Owner: owner,
-		Begin: func() error {
-			return s.Group().AtRoot(func() error { return s.MayBegin(&plan, plan.Begun(s.Out)) })
-		},
+	sharing := &experiment.Sharing{Setting: s, Study: &plan, Arms: "arms", Done: done, Owner: owner,
 		Compare: func(folder string) error { return atomicfile.CompareFiles(filepath.Join(folder, resultFile)) },
 		Run: func(ctx context.Context, n int) error {
 			folder := trials[n].folder(s.Out)
