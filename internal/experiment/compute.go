@@ -163,8 +163,8 @@ func (r *Result) Compute(s Setting) (table.Table, error) {
 				}
 			}
 		}
-		for _, trial := range r.Plan.trials(r.Cases) {
-			if trial.Init == i.Name && slices.ContainsFunc(r.Runs, trial.is) {
+		for _, trial := range r.done() {
+			if trial.Init == i.Name {
 				if err := finetuning.add(trial.Folder(out)); err != nil {
 					return t, err
 				}

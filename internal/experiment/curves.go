@@ -15,8 +15,8 @@ import (
 // LearningCurves reads the curves of the finished runs, DSC in percent.
 func (r *Result) LearningCurves(out string) ([]eval.LearningCurve, error) {
 	var curves []eval.LearningCurve
-	for _, t := range r.Plan.trials(r.Cases) {
-		if len(t.Curve) == 0 || !slices.ContainsFunc(r.Runs, t.is) || r.Plan.averages(t.Init) {
+	for _, t := range r.done() {
+		if len(t.Curve) == 0 || r.Plan.averages(t.Init) {
 			continue
 		}
 		c := eval.LearningCurve{Initialisation: t.Init, Fraction: t.Fraction, Fold: t.Fold, Seed: t.Seed,

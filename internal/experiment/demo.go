@@ -125,7 +125,7 @@ func (d Demo) Plan(prepared string) (Plan, error) {
 // beside the report, and compares it with the reference.
 func (d Demo) PredictScan(ctx context.Context, r *Result, s Setting, scans string) (path string, scores []eval.Score,
 	err error) {
-	last := r.Plan.trials(r.Cases)[len(r.Runs)-1]
+	last := r.trials[len(r.Runs)-1]
 	predictor, err := segment.NewPredictor(s.Device, []string{train.Last(last.Folder(s.Out))}, r.Plan.Inference,
 		s.Memory)
 	if err != nil {

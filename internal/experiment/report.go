@@ -63,8 +63,7 @@ func (r *Result) Report(ctx context.Context, title string, s Setting) (report.Re
 	without("learning curves", err)
 	scored := r.Scored()
 	scored.Curves = curves
-	trials := r.Plan.trials(r.Cases)
-	page.Subtitle = fmt.Sprintf("%d of %s: %s, %s, %s, %s", len(r.Runs), numbers.Count(len(trials), "trial"),
+	page.Subtitle = fmt.Sprintf("%d of %s: %s, %s, %s, %s", len(r.Runs), numbers.Count(len(r.trials), "trial"),
 		numbers.Count(len(r.Cases.Folds), "fold"),
 		numbers.Count(len(r.Plan.Fractions), "fraction"), numbers.Count(len(r.Plan.Inits), "initialisation"),
 		numbers.Count(len(r.Plan.Seeds), "seed"))
@@ -372,9 +371,8 @@ func (r *Result) drawn(ctx context.Context, s Setting, store *prepared.Store, li
 		return nil, err
 	}
 	var rows []report.Segmented
-	for _, t := range r.Plan.trials(r.Cases) {
-		if t.Fold != like.Fold || t.Seed != like.Seed || t.Fraction != like.Fraction ||
-			!slices.ContainsFunc(r.Runs, t.is) {
+	for _, t := range r.done() {
+		if t.Fold != like.Fold || t.Seed != like.Seed || t.Fraction != like.Fraction {
 			continue
 		}
 		labels, err := r.prediction(ctx, s, t, c)
@@ -428,9 +426,8 @@ func (r *Result) curves(s Setting) (report.Section, error) {
 		section.Blocks = append(section.Blocks, report.Text("Pretraining."), charts)
 	}
 	trainings = nil
-	for _, t := range r.Plan.trials(r.Cases) {
-		if len(r.Runs) > 0 && t.Fold == r.Runs[0].Fold && t.Seed == r.Runs[0].Seed &&
-			slices.ContainsFunc(r.Runs, t.is) {
+	for _, t := range r.done() {
+		if t.Fold == r.Runs[0].Fold && t.Seed == r.Runs[0].Seed {
 			trainings = append(trainings,
 				report.Training{Name: fmt.Sprintf("%s, %s", t.Init, table.Percent(t.Fraction)),
 					Folder: t.Folder(s.Out)})

@@ -115,6 +115,12 @@ type Result struct {
 	Notes []string
 	Seen  bool
 	Left
+	trials []Trial // of the plan
+}
+
+// done are the trials that have their scores.
+func (r *Result) done() []Trial {
+	return slices.DeleteFunc(slices.Clone(r.trials), func(t Trial) bool { return !slices.ContainsFunc(r.Runs, t.is) })
 }
 
 // Pretraining is one encoder that the experiment pretrained.
@@ -165,6 +171,8 @@ func Run(ctx context.Context, plan Plan, s Setting) (*Result, error) {
 	if r.result.Cases, err = plan.casesOf(store); err != nil {
 		return nil, err
 	}
+	trials := plan.trials(r.result.Cases)
+	r.result.trials = trials
 	warnings, seen, err := plan.warnings(store)
 	if err != nil {
 		return nil, err
@@ -175,15 +183,15 @@ func Run(ctx context.Context, plan Plan, s Setting) (*Result, error) {
 	alike := plan
 	alike.Data = "" // the fingerprint tells
 	if err := errors.Join(plan.checkArms(store),
-		plan.checkUnlabelled(plan.trials(r.result.Cases), r.Group().Size), s.Alike(&alike, store.Fingerprint()),
+		plan.checkUnlabelled(trials, r.Group().Size), s.Alike(&alike, store.Fingerprint()),
 		r.fitting(), r.merging()); err != nil {
 		return nil, err
 	}
-	if note := unlabelledNote(plan.trials(r.result.Cases)); note != "" {
+	if note := unlabelledNote(trials); note != "" {
 		r.notes = append(r.notes, note)
 	}
 	r.notes = append(r.notes, warnings...)
-	return r.result, r.all(ctx, plan.trials(r.result.Cases))
+	return r.result, r.all(ctx, trials)
 }
 
 // ofStore lists doubts about the cases before they are learnt from.
@@ -242,7 +250,7 @@ func (r *runner) merging() error {
 	if r.Finished || r.Device == nil {
 		return nil
 	}
-	trials := slices.DeleteFunc(r.plan.trials(r.result.Cases),
+	trials := slices.DeleteFunc(slices.Clone(r.result.trials),
 		func(t Trial) bool { return train.Finished(t.Folder(r.Out)) })
 	if err := r.plan.checkTeachers(r.store, trials); err != nil {
 		return err

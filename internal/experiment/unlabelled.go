@@ -127,7 +127,7 @@ func unlabelledNote(trials []Trial) string {
 
 // withoutLabels is the same for the report.
 func (r *Result) withoutLabels() report.Facts {
-	text := unlabelledNote(r.Plan.trials(r.Cases))
+	text := unlabelledNote(r.trials)
 	if text == "" {
 		return nil
 	}
