@@ -34,7 +34,7 @@ func (s Setting) Alike(plan any, fingerprint string) error {
 // compared with when it is taken up are settings, or, where there are none, the training's own.
 func (s Setting) Run(folder string, settings []byte, observer voxsaw.Observer) voxsaw.RunOptions {
 	o := voxsaw.RunOptions{Ranks: s.Ranks, Settings: settings, Observer: observer, Memory: s.Memory,
-		Idle: s.Idles}
+		Idle: true} // whoever begins a study refuses settings that do nothing
 	if s.Group().Rank > 0 {
 		return o
 	}

@@ -48,8 +48,6 @@ type Setting struct {
 	Planned []byte
 	// Settings are those of the command, for the record of a study that has no plan in its folder.
 	Settings []byte
-
-	Idles bool // the study has looked at settings that do nothing: its runs do not refuse them
 }
 
 // A Store is prepared cases or photographs.
@@ -155,7 +153,6 @@ func Run(ctx context.Context, plan Plan, s Setting) (*Result, error) {
 			return nil, fmt.Errorf("%s holds no experiment: %w", s.Out, err)
 		}
 	}
-	s.Idles = true // whoever begins refuses them
 	stores := NewStores(s, prepared.Open)
 	defer stores.Close()
 	store, err := stores.Of(plan.Data)

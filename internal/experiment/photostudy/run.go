@@ -117,7 +117,6 @@ func newRunner(plan Plan, s experiment.Setting) (r *runner, err error) {
 	if err := plan.Check(); err != nil {
 		return nil, config.Mistaken(err)
 	}
-	s.Idles = true // whoever begins refuses them
 	r = &runner{Setting: s, plan: plan, stores: experiment.NewStores(s, photos.Open)}
 	if err = r.openAll(); err == nil {
 		plan.Photos = "" // the fingerprint tells
