@@ -284,9 +284,13 @@ func (o *planOptions) fingerprint(cmd *cobra.Command, paths []string) (f plannin
 			progress.Finish()
 		}
 	}
-	p, err := planned(&voxsaw.Network{}, o.Plans)
+	n := voxsaw.Network{}
+	p, err := planned(&n, o.Plans)
 	if err != nil {
 		return f, nil, err
+	}
+	if _, err := backbone.Resolve(n); err != nil {
+		return f, nil, fmt.Errorf("%s: %w", o.Plans, err)
 	}
 	if store, err = openPrepared(paths); err != nil {
 		return f, nil, err
