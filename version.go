@@ -12,9 +12,7 @@ const path = "github.com/voxsaw/voxsaw"
 
 // Version is that of the module: a release such as v0.3.0, or Go's pseudo-version of the commit
 // that the program was built from. It is "devel" where the build recorded neither.
-func Version() string {
-	return BuiltFrom().Version
-}
+func Version() string { return BuiltFrom().Version }
 
 // Build is what a program that has this package was built from, and for what.
 type Build struct {

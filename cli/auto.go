@@ -95,11 +95,8 @@ func runAuto(cmd *cobra.Command, o autoOptions, out string, resume bool, scans [
 		}
 	case len(scans) > 0:
 	case resume:
-		return withHint(
-			usagef("%s holds no job to go on with", out),
-			"voxsaw auto SCANS --out %s begins one",
-			hint.Word(out),
-		)
+		return withHint(usagef("%s holds no job to go on with", out), "voxsaw auto SCANS --out %s begins one",
+			hint.Word(out))
 	default:
 		return withHint(usagef("no scans"), "voxsaw auto SCANS --out %s", hint.Word(out))
 	}

@@ -286,10 +286,8 @@ func (o compareOptions) choose(s *experiment.Scored) (left []string, err error) 
 	if len(o.Only) == 0 {
 		return nil, nil
 	}
-	left = slices.DeleteFunc(
-		there,
-		func(name string) bool { return name == s.Baseline || slices.Contains(o.Only, name) },
-	)
+	left = slices.DeleteFunc(there,
+		func(name string) bool { return name == s.Baseline || slices.Contains(o.Only, name) })
 	s.Runs = slices.DeleteFunc(s.Runs, func(r eval.Trial) bool { return slices.Contains(left, r.Initialisation) })
 	return left, nil
 }

@@ -108,9 +108,7 @@ func (o deviceOptions) amp() string {
 
 // idleOnCPU says which settings of a GPU among those of a verb do nothing, because a CPU computes;
 // "" where there are none.
-func idleOnCPU(cfg any) string {
-	return idleIn(reflect.Indirect(reflect.ValueOf(cfg)))
-}
+func idleOnCPU(cfg any) string { return idleIn(reflect.Indirect(reflect.ValueOf(cfg))) }
 
 func idleIn(v reflect.Value) string {
 	if v.Kind() != reflect.Struct {

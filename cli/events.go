@@ -16,9 +16,7 @@ type events struct {
 	failed error // of writing
 }
 
-func newEvents(w io.Writer, next voxsaw.Observer) *events {
-	return &events{Observer: next, w: w}
-}
+func newEvents(w io.Writer, next voxsaw.Observer) *events { return &events{Observer: next, w: w} }
 
 // An event is one line. What it is says which of the others are there.
 type event struct {

@@ -108,18 +108,14 @@ func runExport(cmd *cobra.Command, o exportOptions, roots []string) error {
 		progress.Add(1)
 	})
 	progress.Finish()
-	var foreign *outdir.ForeignError
-	if errors.As(err, &foreign) {
+	if _, foreign := errors.AsType[*outdir.ForeignError](err); foreign {
 		return withHint(err, "choose another --out")
 	}
 	var broken *export.CaseError
 	switch {
 	case errors.Is(err, context.Canceled):
-		return withHint(
-			err,
-			"%s is no data set yet, for it has no dataset.json: the same command writes it anew",
-			o.Out,
-		)
+		return withHint(err, "%s is no data set yet, for it has no dataset.json: the same command writes it anew",
+			o.Out)
 	case atomicfile.NoRoom(err):
 		return withHint(err, "make room; then the same command writes %s anew", o.Out)
 	case errors.As(err, &broken):
@@ -148,19 +144,9 @@ func runExport(cmd *cobra.Command, o exportOptions, roots []string) error {
 	if s.HeldBack > 0 {
 		held = fmt.Sprintf(", %d held back for testing", s.HeldBack)
 	}
-	_, err = fmt.Fprintf(
-		cmd.OutOrStdout(),
-		"%s: %s with labels, %d without%s; channels %s; labels %s\n",
-		o.Out,
-		numbers.Count(
-			s.Labelled,
-			"case",
-		),
-		s.Unlabelled,
-		held,
-		strings.Join(s.Channels, ", "),
-		strings.Join(names, ", "),
-	)
+	_, err = fmt.Fprintf(cmd.OutOrStdout(), "%s: %s with labels, %d without%s; channels %s; labels %s\n", o.Out,
+		numbers.Count(s.Labelled, "case"), s.Unlabelled, held, strings.Join(s.Channels, ", "),
+		strings.Join(names, ", "))
 	return err
 }
 

@@ -120,12 +120,8 @@ func (h hours) settle(ctx context.Context, stderr io.Writer, run *runFlags, t *v
 		numbers.Count(t.Steps, "step"), terminal.Duration(trial.Step), trial.Timed, validations,
 		terminal.Duration(fit.Takes))
 	if run.out != "" {
-		say(
-			stderr,
-			"%s: --config %s makes the same again, in another --out",
-			text,
-			hint.ShellWord(train.ConfigOf(run.out)),
-		)
+		say(stderr, "%s: --config %s makes the same again, in another --out", text,
+			hint.ShellWord(train.ConfigOf(run.out)))
 	}
 	return nil
 }

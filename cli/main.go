@@ -127,9 +127,7 @@ type usageError struct{ error }
 
 func (e *usageError) Unwrap() error { return e.error }
 
-func usagef(format string, args ...any) error {
-	return &usageError{fmt.Errorf(format, args...)}
-}
+func usagef(format string, args ...any) error { return &usageError{fmt.Errorf(format, args...)} }
 
 // withHint is an error that says what to run instead.
 var withHint = hint.Addf

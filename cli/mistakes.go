@@ -93,8 +93,8 @@ func fileMistake(cmd *cobra.Command, err error) error {
 // whence names the file that impossible settings come from, if there is one, and the flags beside
 // it.
 func whence(cmd *cobra.Command, err error) error {
-	var wrong *config.Mistake
-	if !errors.As(err, &wrong) {
+	wrong, is := errors.AsType[*config.Mistake](err)
+	if !is {
 		return err
 	}
 	from := wrong.From

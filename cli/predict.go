@@ -306,9 +306,8 @@ func (o predictOptions) foreign() (*foreignModel, error) {
 			usagef("--mirror %s: nnU-Net's models are mirrored as they were trained, or with --mirror %s not at all",
 				o.Inference.Mirror, noMirroring)
 	case o.Inference != same:
-		return nil,
-			usagef("nnU-Net's models predict as nnU-Net does: windows and overlap are not to be chosen, " +
-				"--components is all or, but for TotalSegmentator's, validated")
+		return nil, usagef("nnU-Net's models predict as nnU-Net does: windows and overlap are not to be chosen, " +
+			"--components is all or, but for TotalSegmentator's, validated")
 	case results && o.Inference.Mirror != "":
 		return nil, usagef("--mirror %s: windows of TotalSegmentator's models are never mirrored", o.Inference.Mirror)
 	case results && (o.Probabilities || o.Agreement):
@@ -320,8 +319,7 @@ func (o predictOptions) foreign() (*foreignModel, error) {
 	}
 	if results {
 		set, err := totalseg.Open(o.Checkpoint[0], o.Task, o.Folds)
-		var choice *totalseg.ChoiceError
-		if errors.As(err, &choice) {
+		if choice, is := errors.AsType[*totalseg.ChoiceError](err); is {
 			return nil, withHint(&usageError{err}, "--task says which: %s", safetext.List(choice.Tasks))
 		}
 		if err != nil {
@@ -361,8 +359,7 @@ func (o predictOptions) open(dev voxsaw.Device, foreign *foreignModel, stderr io
 			return m, func() {}, nil
 		}
 		model, closeModel, err := o.openNNUNet(d, foreign.models, stderr)
-		var asked *nnunet.AskedError
-		if errors.As(err, &asked) {
+		if asked, is := errors.AsType[*nnunet.AskedError](err); is {
 			err = withHint(&usageError{err}, "leave %s out", asked.Flag)
 		}
 		return model, closeModel, err

@@ -1,6 +1,7 @@
 package cli
 
 import (
+	"cmp"
 	"fmt"
 	"io"
 	"math"
@@ -43,9 +44,7 @@ func (t *trainProgress) Started(step, steps int) {
 }
 
 func (t *trainProgress) Stepped(p voxsaw.Progress) {
-	if t.loss == 0 {
-		t.loss = p.Loss
-	}
+	t.loss = cmp.Or(t.loss, p.Loss)
 	t.loss += (p.Loss - t.loss) / 50
 	speed := float64(p.Items*(p.Step-t.from)) / max(p.Elapsed.Seconds(), 1e-9)
 	t.text = fmt.Sprintf("loss %.3f, %.2f %s/s", t.loss, speed, t.unit)

@@ -50,12 +50,8 @@ both. voxsaw completion writes completions for your shell.`,
 		RunE:          func(cmd *cobra.Command, _ []string) error { return cmd.Help() },
 	}
 	root.SetFlagErrorFunc(flagMistake)
-	root.AddGroup(
-		&cobra.Group{ID: "data", Title: "Scans:"},
-		&cobra.Group{ID: "train", Title: "Learning:"},
-		&cobra.Group{ID: "result", Title: "Results:"},
-		&cobra.Group{ID: "machine", Title: "This machine:"},
-	)
+	root.AddGroup(&cobra.Group{ID: "data", Title: "Scans:"}, &cobra.Group{ID: "train", Title: "Learning:"},
+		&cobra.Group{ID: "result", Title: "Results:"}, &cobra.Group{ID: "machine", Title: "This machine:"})
 	all := allVerbs()
 	known := slices.ContainsFunc(all, func(v makeVerb) bool { return v.name == name })
 	for _, v := range all {

@@ -199,12 +199,10 @@ func explain(err error, resume, restart string) error {
 
 // explain adds a hint to the error of the run: what the user can do about it.
 func (r *runFlags) explain(err error) error {
-	var stopped *voxsaw.InterruptedError
-	if errors.As(err, &stopped) {
+	if _, stopped := errors.AsType[*voxsaw.InterruptedError](err); stopped {
 		r.page.write()
 	}
-	var changed *voxsaw.ChangedError
-	if errors.As(err, &changed) {
+	if changed, is := errors.AsType[*voxsaw.ChangedError](err); is {
 		if shorter := r.shortened(changed); shorter != nil {
 			return shorter
 		}

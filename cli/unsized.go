@@ -2,6 +2,7 @@ package cli
 
 import (
 	"bytes"
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -149,9 +150,7 @@ func (r *runFlags) plan(cmd *cobra.Command, o any, t *voxsaw.Training, store *pr
 		f.Puzzles = planning.PuzzlesApart
 	}
 	hours := float64(r.hours)
-	if hours == 0 {
-		hours = defaultHours
-	}
+	hours = cmp.Or(hours, defaultHours)
 	p, text, err := planFor(cmd, &f, dev, pace.Machine{Store: store, Labels: labels, Loaders: r.loaders.n,
 		Hours: hours}, machine, r.memory)
 	if err != nil {

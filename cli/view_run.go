@@ -252,13 +252,8 @@ func casesOfRun(folder string, store *prepared.Store, stderr io.Writer) []viewer
 	case len(held) == 0:
 		say(stderr, "%s has held out no case: it may have learnt from what is shown, %s", folder, all)
 	case len(cases) < len(held):
-		say(
-			stderr,
-			"WARNING: %d of the %s that %s has held out: the others are not among the prepared ones",
-			len(cases),
-			numbers.Count(len(held), "case"),
-			folder,
-		)
+		say(stderr, "WARNING: %d of the %s that %s has held out: the others are not among the prepared ones",
+			len(cases), numbers.Count(len(held), "case"), folder)
 	}
 	return cases
 }

@@ -31,10 +31,8 @@ func Changes(from, to []Trial, o FoldOptions) ([]Change, error) {
 	var changes []Change
 	before := o.series(from, m, u)
 	for _, after := range o.series(to, m, u) {
-		at := slices.IndexFunc(
-			before,
-			func(s series) bool { return s.Initialisation == after.Initialisation && s.Baseline == after.Baseline },
-		)
+		at := slices.IndexFunc(before,
+			func(s series) bool { return s.Initialisation == after.Initialisation && s.Baseline == after.Baseline })
 		if at < 0 {
 			continue
 		}

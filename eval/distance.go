@@ -66,7 +66,8 @@ func squaredDistances(set []bool, size [3]int, spacing [3]float64) []float32 {
 			d[n] = float32(math.Inf(1))
 		}
 	}
-	e := newEnvelope(max(ni, nj, nk))
+	n := max(ni, nj, nk)
+	e := &envelope{make([]float64, n), make([]int, n), make([]float64, n)}
 	for row := range nj * nk {
 		e.transform(d[row*ni:], 1, ni, spacing[0])
 	}
@@ -86,10 +87,6 @@ type envelope struct {
 	f     []float64 // the line
 	site  []int     // the parabolas that take part, by ascending q
 	start []float64 // where each begins to be the lowest, in voxels
-}
-
-func newEnvelope(n int) *envelope {
-	return &envelope{make([]float64, n), make([]int, n), make([]float64, n)}
 }
 
 // transform replaces the n elements of line that are stride apart by min over q of f(q) + (s (x -

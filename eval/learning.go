@@ -48,10 +48,8 @@ func CompareCurves(curves []LearningCurve, baseline string) []CurveRow {
 	}
 	var rows []CurveRow
 	for _, fraction := range fractionsOf(runs) {
-		of := slices.DeleteFunc(
-			slices.Clone(curves),
-			func(c LearningCurve) bool { return c.Fraction != fraction || len(c.Values) == 0 },
-		)
+		of := slices.DeleteFunc(slices.Clone(curves),
+			func(c LearningCurve) bool { return c.Fraction != fraction || len(c.Values) == 0 })
 		first := len(rows)
 		for _, initialisation := range initialisationsOf(runs, baseline) {
 			own := slices.DeleteFunc(slices.Clone(of),

@@ -145,8 +145,6 @@ func values(scores []Score, m Metric) []float64 {
 
 // Sort puts scores in the order of cases, then labels.
 func Sort(scores []Score) {
-	slices.SortStableFunc(
-		scores,
-		func(a, b Score) int { return cmp.Or(cmp.Compare(a.Case, b.Case), cmp.Compare(a.Label, b.Label)) },
-	)
+	slices.SortStableFunc(scores,
+		func(a, b Score) int { return cmp.Or(cmp.Compare(a.Case, b.Case), cmp.Compare(a.Label, b.Label)) })
 }

@@ -1,6 +1,7 @@
 package eval
 
 import (
+	"cmp"
 	"errors"
 	"fmt"
 	"math"
@@ -17,12 +18,8 @@ type PowerOptions struct {
 }
 
 func (o PowerOptions) resolve() (PowerOptions, error) {
-	if o.Power == 0 {
-		o.Power = 0.8
-	}
-	if o.Alpha == 0 {
-		o.Alpha = 0.05
-	}
+	o.Power = cmp.Or(o.Power, 0.8)
+	o.Alpha = cmp.Or(o.Alpha, 0.05)
 	switch {
 	case !(o.Alpha > 0 && o.Alpha < 1):
 		return o, fmt.Errorf("alpha is %v: want a probability between 0 and 1, such as 0.05", o.Alpha)
@@ -180,10 +177,8 @@ func Pilots(runs []Trial, difference float64, f FoldOptions, o PowerOptions) (al
 	case len(left) > 0:
 		return nil, nil, errors.Join(left...)
 	}
-	return nil, nil, fmt.Errorf(
-		"there is nothing to compare: no runs of %s and of another initialisation",
-		f.baseline(),
-	)
+	return nil, nil, fmt.Errorf("there is nothing to compare: no runs of %s and of another initialisation",
+		f.baseline())
 }
 
 // errNoSpread says that pairs of runs do not tell how much they scatter.

@@ -1,6 +1,7 @@
 package puzzle2d
 
 import (
+	"cmp"
 	"context"
 	"fmt"
 	"slices"
@@ -58,9 +59,7 @@ func OpenFeatures(dev voxsaw.Device, path string, o FeatureOptions) (*Features, 
 	if f.told == nil {
 		f.told = func(int, int) {}
 	}
-	if f.batch == 0 {
-		f.batch = 16
-	}
+	f.batch = cmp.Or(f.batch, 16)
 	source, err := ReadSource(path, o.Random)
 	if err != nil {
 		return nil, err
@@ -135,9 +134,8 @@ func (f *Features) Width() int { return f.width }
 func (f *Features) Extract(ctx context.Context, photographs []sample.Sample) ([]float32, error) {
 	for _, photo := range photographs {
 		if size := photo.Size(); min(size[0], size[1]) < f.side {
-			return nil,
-				fmt.Errorf("%d pixels are looked at, %s has %dx%d: prepare photographs larger, or look at less",
-					f.side, photo.Name(), size[0], size[1])
+			return nil, fmt.Errorf("%d pixels are looked at, %s has %dx%d: prepare photographs larger, or look at less",
+				f.side, photo.Name(), size[0], size[1])
 		}
 	}
 	size := 3 * f.side * f.side

@@ -3,6 +3,7 @@ package puzzle2d
 import (
 	"bufio"
 	"bytes"
+	"cmp"
 	"compress/gzip"
 	"context"
 	"crypto/sha256"
@@ -78,9 +79,7 @@ func Propose(ctx context.Context, set *photos.Set, path string, o ProposeOptions
 	outcome := make([]Proposed, len(set.Photos))
 	var workers sync.WaitGroup
 	count := o.Workers
-	if count == 0 {
-		count = runtime.GOMAXPROCS(0)
-	}
+	count = cmp.Or(count, runtime.GOMAXPROCS(0))
 	for range count {
 		workers.Go(func() {
 			for n := range work {
@@ -262,12 +261,8 @@ func keepProposals(path, root string, at map[string]int, o ProposeOptions, block
 		case !found || err != nil || text.Len() >= mostBlock:
 			return fmt.Errorf("%s has lines of another program: choose another name, or --force", path)
 		case !known:
-			return fmt.Errorf(
-				"%s has boxes of %q, which is no photograph of %s: choose another name, or --force",
-				path,
-				name,
-				root,
-			)
+			return fmt.Errorf("%s has boxes of %q, which is no photograph of %s: choose another name, or --force", path,
+				name, root)
 		default:
 			member, err := zipped(z.Comment, text.Bytes())
 			if err != nil {

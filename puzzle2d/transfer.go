@@ -1,6 +1,7 @@
 package puzzle2d
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -132,9 +133,8 @@ func (t Transfer) pool(data sample.Data) (byClass [][]photos.Photo, held []photo
 	}
 	classes := store.Classes()
 	if len(classes) < 2 {
-		return nil, nil,
-			fmt.Errorf("the photographs have %d classes: telling them apart takes "+
-				"two or more, each in a folder of its own", len(classes))
+		return nil, nil, fmt.Errorf("the photographs have %d classes: telling them apart takes "+
+			"two or more, each in a folder of its own", len(classes))
 	}
 	byClass = make([][]photos.Photo, len(classes))
 	add := func(names []string, fit bool) error {
@@ -155,20 +155,17 @@ func (t Transfer) pool(data sample.Data) (byClass [][]photos.Photo, held []photo
 	}
 	for class, all := range byClass {
 		if wanted := max(t.PerClass, 1); len(all) < wanted || t.Mix && len(all) <= t.PerClass {
-			return nil, nil,
-				fmt.Errorf("class %s has %d photographs to fit to, of which %d are wanted: ask for less "+
-					"with --per-class, or leave the class out", classes[class], len(all), wanted)
+			return nil, nil, fmt.Errorf("class %s has %d photographs to fit to, of which %d are wanted: ask for less "+
+				"with --per-class, or leave the class out", classes[class], len(all), wanted)
 		}
 	}
 	if t.Mix && t.PerClass == 0 {
-		return nil, nil,
-			errors.New("if all photographs are fitted to, none is left to test: " +
-				"say how many of each class with --per-class")
+		return nil, nil, errors.New("if all photographs are fitted to, none is left to test: " +
+			"say how many of each class with --per-class")
 	}
 	if n := len(data.Validate); !t.Mix && len(held) == 0 && n > 0 {
-		return nil, nil,
-			fmt.Errorf("none of the %s held out has a class to be told: draw from all with "+
-				"--mix, or prepare them with their classes", numbers.Count(n, "photograph"))
+		return nil, nil, fmt.Errorf("none of the %s held out has a class to be told: draw from all with "+
+			"--mix, or prepare them with their classes", numbers.Count(n, "photograph"))
 	}
 	if !t.Mix && len(held) == 0 {
 		return nil, nil,
@@ -185,9 +182,7 @@ func (t Transfer) draw(r *rand.Rand, byClass [][]photos.Photo, held []photos.Pho
 	}
 	for _, all := range byClass {
 		n := t.PerClass
-		if n == 0 {
-			n = len(all)
-		}
+		n = cmp.Or(n, len(all))
 		for k, i := range r.Perm(len(all)) {
 			if k < n {
 				fit = append(fit, all[i])

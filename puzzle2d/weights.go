@@ -135,10 +135,8 @@ func start(path string, partial bool, network Network) func(*nn.Params) (string,
 		if err == nil && !partial {
 			err = checkpoint.CheckWhole(
 				loaded,
-				slices.DeleteFunc(
-					params.Names(),
-					func(name string) bool { return !isConvolution(name) || !params.Trained(name) },
-				),
+				slices.DeleteFunc(params.Names(),
+					func(name string) bool { return !isConvolution(name) || !params.Trained(name) }),
 			)
 		}
 		if err != nil {

@@ -209,10 +209,8 @@ func initialise(path string, c Config, params *nn.Params) (voxsaw.Loaded, error)
 	if c.InitPartial {
 		return loaded, nil
 	}
-	encoder := slices.DeleteFunc(
-		params.Names(),
-		func(name string) bool { return !isEncoder(name) || !params.Trained(name) },
-	)
+	encoder := slices.DeleteFunc(params.Names(),
+		func(name string) bool { return !isEncoder(name) || !params.Trained(name) })
 	if err := checkpoint.CheckWhole(loaded, encoder); err != nil {
 		return loaded, fmt.Errorf("initial weights: %w", err)
 	}

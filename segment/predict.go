@@ -371,11 +371,7 @@ func (p *Predictor) PredictCase(ctx context.Context, c *prepared.Case) (*volume.
 	if err != nil {
 		return nil, fmt.Errorf("case %s: %w", c.ID, err)
 	}
-	l, _, err := p.predict(ctx, sliding.Case{Case: c}, sliding.Wanted{Classes: to})
-	if err != nil {
-		return nil, fmt.Errorf("case %s: %w", c.ID, err)
-	}
-	return l, nil
+	return p.predictCase(ctx, c, to)
 }
 
 // PredictOriginal segments a prepared case. The label map lies on the voxels of the scan that the
@@ -385,6 +381,11 @@ func (p *Predictor) PredictOriginal(ctx context.Context, c *prepared.Case) (*vol
 	if err != nil {
 		return nil, fmt.Errorf("case %s: %w", c.ID, err)
 	}
+	return p.predictCase(ctx, c, to)
+}
+
+func (p *Predictor) predictCase(ctx context.Context, c *prepared.Case, to *volume.Restoration) (*volume.LabelMap,
+	error) {
 	l, _, err := p.predict(ctx, sliding.Case{Case: c}, sliding.Wanted{Classes: to})
 	if err != nil {
 		return nil, fmt.Errorf("case %s: %w", c.ID, err)
@@ -412,9 +413,7 @@ func (p *Predictor) predict(ctx context.Context, src sliding.Source, wanted slid
 
 // Reference is a label map with the labels that the network was taught: merged as its classes are,
 // all others background. A perfect prediction of the case equals it.
-func (p *Predictor) Reference(l *volume.LabelMap) *volume.LabelMap {
-	return p.config.Reference(l)
-}
+func (p *Predictor) Reference(l *volume.LabelMap) *volume.LabelMap { return p.config.Reference(l) }
 
 func (p *Predictor) ensemble() sliding.Ensemble {
 	if len(p.members) == 0 {

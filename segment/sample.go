@@ -1,6 +1,7 @@
 package segment
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -221,9 +222,7 @@ func (s *sampler) Batch(_ context.Context, step int) (*batch, error) {
 // of a training is, up to its last steps.
 func (s *sampler) isSoft(step, number int) bool {
 	last := s.config.LabelledLast
-	if last == 0 {
-		last = s.config.Train.Steps / 10
-	}
+	last = cmp.Or(last, s.config.Train.Steps/10)
 	return len(s.soft) > 0 && step < s.config.Train.Steps-last && (step*s.config.Batch+number)%2 == 1
 }
 

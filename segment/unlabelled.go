@@ -1,6 +1,7 @@
 package segment
 
 import (
+	"cmp"
 	"errors"
 	"fmt"
 	"math"
@@ -212,12 +213,8 @@ func confident(p []float32, classes, voxels int, threshold float32) []float32 {
 // unlabelledRamp is the weight of the loss of unlabelled crops in a step.
 func (c Config) unlabelledRamp(step int) float64 {
 	weight, ramp := c.UnlabelledWeight, c.UnlabelledRamp
-	if weight == 0 {
-		weight = 1
-	}
-	if ramp == 0 {
-		ramp = max(c.Train.Steps/3, 1)
-	}
+	weight = cmp.Or(weight, 1)
+	ramp = cmp.Or(ramp, max(c.Train.Steps/3, 1))
 	below := 1 - min(1, float64(step)/float64(ramp))
 	return weight * math.Exp(-5*below*below)
 }

@@ -11,7 +11,9 @@
 package vnet
 
 import (
+	"cmp"
 	"fmt"
+	"maps"
 	"slices"
 	"strings"
 
@@ -66,14 +68,7 @@ var (
 	activations = map[string]device.Activation{"prelu": device.PReLU, "elu": device.ELU, "relu": device.ReLU}
 )
 
-func names[V any](m map[string]V) string {
-	var list []string
-	for k := range m {
-		list = append(list, k)
-	}
-	slices.Sort(list)
-	return strings.Join(list, ", ")
-}
+func names[V any](m map[string]V) string { return strings.Join(slices.Sorted(maps.Keys(m)), ", ") }
 
 // network is a VNet whose settings are complete.
 type network struct {
@@ -85,34 +80,20 @@ type network struct {
 // settings.
 func resolve(n voxsaw.Network) (*network, error) {
 	n.Kind = kind
-	if n.Preset == "" {
-		n.Preset = "paper"
-	}
+	n.Preset = cmp.Or(n.Preset, "paper")
 	p, ok := presets[n.Preset]
 	if !ok {
 		return nil, fmt.Errorf("network preset %q: want one of %s", n.Preset, names(presets))
 	}
-	if n.Channels == 0 {
-		n.Channels = 16
-	}
-	if n.Levels == 0 {
-		n.Levels = 4
-	}
-	if n.Norm == "" {
-		n.Norm = p.norm
-	}
-	if n.Groups == 0 {
-		n.Groups = 8
-	}
-	if n.Activation == "" {
-		n.Activation = p.activation
-	}
+	n.Channels = cmp.Or(n.Channels, 16)
+	n.Levels = cmp.Or(n.Levels, 4)
+	n.Norm = cmp.Or(n.Norm, p.norm)
+	n.Groups = cmp.Or(n.Groups, 8)
+	n.Activation = cmp.Or(n.Activation, p.activation)
 	if n.Dropout < 0 {
 		n.Dropout = p.dropout
 	}
-	if n.Classes == 0 {
-		n.Classes = 2
-	}
+	n.Classes = cmp.Or(n.Classes, 2)
 	if _, ok := norms[n.Norm]; !ok {
 		return nil, fmt.Errorf("norm %q: want one of %s", n.Norm, names(norms))
 	}

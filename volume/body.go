@@ -3,6 +3,7 @@ package volume
 import (
 	"fmt"
 	"math"
+	"slices"
 
 	"github.com/voxsaw/voxsaw/internal/numbers"
 )
@@ -203,14 +204,7 @@ func (b *bodyBlocks) eroded() *bodyBlocks {
 	return o
 }
 
-func (b *bodyBlocks) any() bool {
-	for _, is := range b.tissue {
-		if is {
-			return true
-		}
-	}
-	return false
-}
+func (b *bodyBlocks) any() bool { return slices.Contains(b.tissue, true) }
 
 // neighbours calls f for each block that shares a face with block n.
 func (b *bodyBlocks) neighbours(n int, f func(m int)) {

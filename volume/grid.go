@@ -3,6 +3,7 @@ package volume
 import (
 	"fmt"
 	"math"
+	"slices"
 	"strings"
 
 	"github.com/voxsaw/voxsaw/internal/numbers"
@@ -77,12 +78,7 @@ func (g Grid) Same(o Grid, tolerance float64) bool {
 	}
 	// The distance is a convex function of the index, so it is greatest at a corner.
 	a, b := g.Corners(), o.Corners()
-	for n := range a {
-		if !(distance(a[n], b[n]) <= tolerance) {
-			return false
-		}
-	}
-	return true
+	return slices.EqualFunc(a[:], b[:], func(p, q [3]float64) bool { return distance(p, q) <= tolerance })
 }
 
 func distance(p, q [3]float64) float64 {

@@ -4,6 +4,7 @@ import (
 	"errors"
 	"fmt"
 	"math"
+	"slices"
 )
 
 // This file: the way back, from the grid that a scan was prepared to onto the scan's own voxels.
@@ -92,10 +93,5 @@ func linearTap(x float64, n int) Tap {
 // Exact reports whether every voxel of the part takes its value from one prepared voxel along
 // prepared axis a, so that nothing is interpolated.
 func (r *Restoration) Exact(a int) bool {
-	for _, t := range r.Taps[a] {
-		if t.Weight[1] != 0 {
-			return false
-		}
-	}
-	return true
+	return !slices.ContainsFunc(r.Taps[a], func(t Tap) bool { return t.Weight[1] != 0 })
 }

@@ -6,6 +6,7 @@
 package backbone
 
 import (
+	"cmp"
 	"fmt"
 	"slices"
 	"strings"
@@ -104,9 +105,7 @@ func Kinds() []string {
 
 // Of makes the network of the settings, or says what is wrong with them.
 func Of(n voxsaw.Network) (Backbone, error) {
-	if n.Kind == "" {
-		n.Kind = Default
-	}
+	n.Kind = cmp.Or(n.Kind, Default)
 	for _, k := range kinds {
 		if k.Name == n.Kind {
 			if n.Inputs < 0 || n.Inputs > voxsaw.MaxInputs {

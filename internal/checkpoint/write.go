@@ -99,10 +99,8 @@ func Export(path, out string, rename func(name string, shape []int) (to string, 
 		return left, fmt.Errorf("%s has no weights that the other program knows", path)
 	}
 	// what PyTorch's own files say
-	return left, atomicfile.Write(
-		out,
-		func(w io.Writer) error { return safetensors.Write(w, map[string]string{"format": "pt"}, tensors) },
-	)
+	return left, atomicfile.Write(out,
+		func(w io.Writer) error { return safetensors.Write(w, map[string]string{"format": "pt"}, tensors) })
 }
 
 // unknownDigest holds the digest's place while the tensors are written.

@@ -381,9 +381,7 @@ func (e *Evaluator) Answer(patches []float32) (int, error) {
 }
 
 // Picture implements [pretext.Evaluator].
-func (e *Evaluator) Picture(c sample.Sample) (pretext.Picture, error) {
-	return e.picture(e, c)
-}
+func (e *Evaluator) Picture(c sample.Sample) (pretext.Picture, error) { return e.picture(e, c) }
 
 // record is an evaluation for programs. The shares are those of the measures, by their keys.
 type record struct {

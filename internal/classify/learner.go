@@ -1,6 +1,7 @@
 package classify
 
 import (
+	"cmp"
 	"context"
 	"fmt"
 	"math/rand/v2"
@@ -80,9 +81,7 @@ func (t Task) work(s *Settings) Work {
 		Logits: func(g *nn.Graph, n int) []*nn.Node { return t.logits(g, s, n) },
 		Ask: func(of sample.Sample, place int, f func([]int, func([]float32) error) error) error {
 			origin, n := sample.Middle(of, s.Crop), t.Draws
-			if n == 0 {
-				n = t.Targets[0].Classes
-			}
+			n = cmp.Or(n, t.Targets[0].Classes)
 			for k := range n {
 				truth := []int{k}
 				if t.Draws > 0 {

@@ -33,6 +33,7 @@
 package config
 
 import (
+	"cmp"
 	"fmt"
 	"reflect"
 	"slices"
@@ -75,9 +76,7 @@ func fields(v reflect.Value) []field {
 			all = append(all, fields(v.Field(n))...)
 			continue
 		}
-		if key == "" {
-			key = strings.ToLower(f.Name)
-		}
+		key = cmp.Or(key, strings.ToLower(f.Name))
 		all = append(all, field{
 			key: key, help: helpOf(t, f), flag: f.Tag.Get("flag"), choice: strings.Fields(f.Tag.Get("oneof")),
 			spare: slices.Contains(flags, "omitempty"), words: wordsOf(f), within: intervalOf(t, f), value: v.Field(n),

@@ -1,6 +1,7 @@
 package config
 
 import (
+	"cmp"
 	"fmt"
 	"reflect"
 	"slices"
@@ -208,9 +209,7 @@ func eachLeaf(list []field, path, prefix string, leaf func(name, where string, f
 			continue
 		}
 		name := f.flag
-		if name == "" {
-			name = kebab(f.key)
-		}
+		name = cmp.Or(name, kebab(f.key))
 		leaf(prefix+name, where, f)
 	}
 }

@@ -13,7 +13,10 @@
 // gradient of a forward one is the business of package nn, and of the tests.
 package device
 
-import "fmt"
+import (
+	"fmt"
+	"slices"
+)
 
 // A Buffer is memory on a device.
 type Buffer interface {
@@ -518,14 +521,4 @@ func (s Shape) Elements() int {
 }
 
 // Equal says whether two shapes are the same.
-func (s Shape) Equal(t Shape) bool {
-	if len(s) != len(t) {
-		return false
-	}
-	for i := range s {
-		if s[i] != t[i] {
-			return false
-		}
-	}
-	return true
-}
+func (s Shape) Equal(t Shape) bool { return slices.Equal(s, t) }

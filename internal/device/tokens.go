@@ -48,9 +48,7 @@ func (s ChoiceSpec) Check() error { return Shape{s.Rows, s.Columns}.CheckMatrix(
 
 // Loss is the loss whose statistics those of a choice are: the cross-entropy and the rows that
 // count, and no sums of classes.
-func (s ChoiceSpec) Loss() LossSpec {
-	return LossSpec{Shape: Shape{1, 1}, CE: 1, Smooth: 1}
-}
+func (s ChoiceSpec) Loss() LossSpec { return LossSpec{Shape: Shape{1, 1}, CE: 1, Smooth: 1} }
 
 // Stats is the number of float32 that the forward kernel leaves for the backward one, as
 // [LossSpec.Stats] says: the loss, 0, the count of rows, zeros.

@@ -49,9 +49,7 @@ func (l *Learner) Step(step int, b *Batch) (train.Result, error) {
 }
 
 // Ahead implements [train.Sender].
-func (l *Learner) Ahead(b *Batch) error {
-	return l.trainers[b.Grid].Ahead(b)
-}
+func (l *Learner) Ahead(b *Batch) error { return l.trainers[b.Grid].Ahead(b) }
 
 // MicroBatch implements [train.Divider].
 func (l *Learner) MicroBatch(b *Batch, i, n int) *Batch {

@@ -311,12 +311,8 @@ func (p *Player) EvaluateAmong(ctx context.Context, g train.Group, held Held) (E
 	scores := make([]puzzle.Score, p.config.rounds())
 	e := Evaluation{Items: held.Len(), Grid: p.config.Grid.String()}
 	played := 0
-	items, err := train.Divide(
-		ctx,
-		g,
-		held.Len(),
-		func(ctx context.Context, i int) (solved, error) { return p.evaluate(ctx, held, i) },
-	)
+	items, err := train.Divide(ctx, g, held.Len(),
+		func(ctx context.Context, i int) (solved, error) { return p.evaluate(ctx, held, i) })
 	if err != nil {
 		return e, err
 	}

@@ -153,9 +153,7 @@ func (t *Trainer) Summary() (encoder, head nn.Summary) {
 }
 
 // Programs are the encoder's and that of the head of one round, for profiles.
-func (t *Trainer) Programs() []*nn.Program {
-	return []*nn.Program{t.encoder, t.heads[0].program}
-}
+func (t *Trainer) Programs() []*nn.Program { return []*nn.Program{t.encoder, t.heads[0].program} }
 
 // Notes say what a training step takes, for a person.
 func (t *Trainer) Notes() []string {

@@ -175,9 +175,7 @@ func (c *Copies) file(r Item) string { return filepath.Join(c.Dir, r.Digest+suff
 
 // coming is a file that is there while a process makes a copy. Its name is that of a temporary
 // file: a killed process leaves it, and the next process that is alone removes it.
-func (c *Copies) coming(r Item) string {
-	return filepath.Join(c.Dir, "."+r.Digest+suffix+".0.tmp")
-}
+func (c *Copies) coming(r Item) string { return filepath.Join(c.Dir, "."+r.Digest+suffix+".0.tmp") }
 
 // reserve takes room for a copy, from copies of other data if need be. It reports
 // whether this process is to make it: there is room, and no other process makes it or has made it.
@@ -194,10 +192,8 @@ func (c *Copies) reserve(r Item) (ok bool, err error) {
 			if err != nil {
 				return bytes, err
 			}
-			slices.SortFunc(
-				all,
-				func(a, b kept) int { return cmp.Or(a.used.Compare(b.used), strings.Compare(a.name, b.name)) },
-			)
+			slices.SortFunc(all,
+				func(a, b kept) int { return cmp.Or(a.used.Compare(b.used), strings.Compare(a.name, b.name)) })
 			for _, k := range all {
 				if bytes+r.Bytes <= c.Bytes {
 					break

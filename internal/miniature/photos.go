@@ -37,11 +37,8 @@ func ImageNet(root string, classes, train, val int) error {
 			fmt.Fprintf(&truth, "n0%07d\n", 1440764+37*class)
 		}
 	}
-	return os.WriteFile(
-		filepath.Join(root, "imagenet_2012_validation_synset_labels.txt"),
-		[]byte(truth.String()),
-		0o666,
-	)
+	return os.WriteFile(filepath.Join(root, "imagenet_2012_validation_synset_labels.txt"), []byte(truth.String()),
+		0o666)
 }
 
 // Caltech256 writes 256_ObjectCategories: NNN.name/NNN_MMMM.jpg, and 257.clutter, which is no

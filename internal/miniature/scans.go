@@ -1,6 +1,7 @@
 package miniature
 
 import (
+	"cmp"
 	"encoding/binary"
 	"fmt"
 	"os"
@@ -29,9 +30,7 @@ type ScanOptions struct {
 
 // Scans writes scans of made-up patients, 24 x 20 x 16 voxels each.
 func Scans(folder string, o ScanOptions) error {
-	if o.Axcodes == "" {
-		o.Axcodes = "RAS"
-	}
+	o.Axcodes = cmp.Or(o.Axcodes, "RAS")
 	for _, sub := range []string{"imagesTr", "labelsTr"} {
 		if o.Format == "masks" {
 			break

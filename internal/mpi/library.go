@@ -64,9 +64,8 @@ func open(launch Launch) (library, error) {
 	for _, err := range tried {
 		texts = append(texts, err.Error())
 	}
-	return nil,
-		fmt.Errorf("no MPI library that fits the launcher can be opened (%s): set LD_LIBRARY_PATH "+
-			"to its folder, or VOXSAW_MPI to its file", strings.Join(texts, "; "))
+	return nil, fmt.Errorf("no MPI library that fits the launcher can be opened (%s): set LD_LIBRARY_PATH "+
+		"to its folder, or VOXSAW_MPI to its file", strings.Join(texts, "; "))
 }
 
 // bind finds out which interface a library has, and its functions.

@@ -113,11 +113,10 @@ func join(launch Launch, lib library, patience time.Duration) (*World, error) {
 		return nil, err
 	}
 	if launch.Told() && launch.Ranks != w.size {
-		return nil,
-			fmt.Errorf("the launcher started %d ranks (%s), but %s sees %d: that library "+
-				"belongs to another launcher. Name the right one, VOXSAW_MPI=FILE, or give srun "+
-				"the plug-in that fits, such as --mpi=pmi2",
-				launch.Ranks, launch.By, w.library, w.size)
+		return nil, fmt.Errorf("the launcher started %d ranks (%s), but %s sees %d: that library "+
+			"belongs to another launcher. Name the right one, VOXSAW_MPI=FILE, or give srun "+
+			"the plug-in that fits, such as --mpi=pmi2",
+			launch.Ranks, launch.By, w.library, w.size)
 	}
 	host, err := os.Hostname()
 	if err != nil {

@@ -205,14 +205,7 @@ func (c *compiler) roots() ([]*Node, error) {
 	return roots, nil
 }
 
-func (c *compiler) outputNames() []string {
-	var names []string
-	for name := range c.o.Outputs {
-		names = append(names, name)
-	}
-	slices.Sort(names)
-	return names
-}
+func (c *compiler) outputNames() []string { return slices.Sorted(maps.Keys(c.o.Outputs)) }
 
 // differentiate returns the leaves that get a gradient, and the gradients.
 func (c *compiler) differentiate() ([]*leaf, []*G.Node, error) {
@@ -478,7 +471,7 @@ func (c *compiler) step(n *G.Node, o operator, in []exec.Value) error {
 		c.flops += s.FLOPs
 	}
 	if _, ok := o.(meanOfRank); ok {
-		c.alone = errMeanOfRank(o)
+		c.alone = fmt.Errorf("%s cannot be divided over ranks: train with one", describe(o))
 	}
 	switch l := o.(type) {
 	case lossOf:

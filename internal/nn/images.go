@@ -1,8 +1,6 @@
 package nn
 
 import (
-	"fmt"
-
 	G "gorgonia.org/gorgonia"
 
 	"github.com/voxsaw/voxsaw/internal/device"
@@ -67,29 +65,23 @@ func (g *Graph) SmoothL1(x, target, weight *Node, beta float32) *Node {
 	return g.apply(smoothL1{device.SmoothL1Spec{Rows: x.shape[0], Columns: x.shape[1], Beta: beta}}, x, target, weight)
 }
 
-func (o lrn) operands() []device.Shape { return []device.Shape{o.Shape} }
-func (o lrn) results() []result        { return []result{activation(o.Shape, o.Type)} }
-func (o lrn) kernel(dev device.Device) (device.Kernel, error) {
-	return dev.LRN(o.LRNSpec)
-}
-func (o lrn) wrt() []bool { return all(1) }
+func (o lrn) operands() []device.Shape                        { return []device.Shape{o.Shape} }
+func (o lrn) results() []result                               { return []result{activation(o.Shape, o.Type)} }
+func (o lrn) kernel(dev device.Device) (device.Kernel, error) { return dev.LRN(o.LRNSpec) }
+func (o lrn) wrt() []bool                                     { return all(1) }
 func (o lrn) gradient(r *rule, in []*G.Node, _, dy *G.Node) []*G.Node {
 	return []*G.Node{r.apply(lrnGrad(o), in[0], dy)}
 }
 
-func (o lrnGrad) operands() []device.Shape { return []device.Shape{o.Shape, o.Shape} }
-func (o lrnGrad) results() []result        { return []result{activation(o.Shape, o.Type)} }
-func (o lrnGrad) kernel(dev device.Device) (device.Kernel, error) {
-	return dev.LRNGrad(o.LRNSpec)
-}
+func (o lrnGrad) operands() []device.Shape                        { return []device.Shape{o.Shape, o.Shape} }
+func (o lrnGrad) results() []result                               { return []result{activation(o.Shape, o.Type)} }
+func (o lrnGrad) kernel(dev device.Device) (device.Kernel, error) { return dev.LRNGrad(o.LRNSpec) }
 
-func (o roiPool) regions() device.Shape    { return device.Shape{o.Regions, 5} }
-func (o roiPool) operands() []device.Shape { return []device.Shape{o.Shape, o.regions()} }
-func (o roiPool) results() []result        { return []result{activation(o.OutShape(), o.Type)} }
-func (o roiPool) kernel(dev device.Device) (device.Kernel, error) {
-	return dev.RoIPool(o.RoISpec)
-}
-func (o roiPool) wrt() []bool { return firstOnly(2) }
+func (o roiPool) regions() device.Shape                           { return device.Shape{o.Regions, 5} }
+func (o roiPool) operands() []device.Shape                        { return []device.Shape{o.Shape, o.regions()} }
+func (o roiPool) results() []result                               { return []result{activation(o.OutShape(), o.Type)} }
+func (o roiPool) kernel(dev device.Device) (device.Kernel, error) { return dev.RoIPool(o.RoISpec) }
+func (o roiPool) wrt() []bool                                     { return firstOnly(2) }
 func (o roiPool) gradient(r *rule, in []*G.Node, _, dy *G.Node) []*G.Node {
 	return []*G.Node{r.apply(roiPoolGrad(o), in[0], in[1], dy), nil}
 }
@@ -151,7 +143,3 @@ func (o smoothL1Grad) kernel(dev device.Device) (device.Kernel, error) {
 
 // A meanOfRank is a loss whose sums cannot be added up over ranks: see [Program.Reduce].
 type meanOfRank interface{ meanOfRank() }
-
-func errMeanOfRank(o operator) error {
-	return fmt.Errorf("%s cannot be divided over ranks: train with one", describe(o))
-}

@@ -5,6 +5,7 @@ import (
 	"hash"
 	"hash/fnv"
 	"reflect"
+	"slices"
 	"strings"
 
 	"github.com/chewxy/hm"
@@ -198,19 +199,7 @@ func apply(o operator, in ...*G.Node) (*G.Node, error) {
 
 func same(n *G.Node, o gorgoniaOp, in []*G.Node) bool {
 	p, ok := n.Op().(gorgoniaOp)
-	if !ok || p.String() != o.String() {
-		return false
-	}
-	children := childrenOf(n)
-	if len(children) != len(in) {
-		return false
-	}
-	for i := range in {
-		if children[i] != in[i] {
-			return false
-		}
-	}
-	return true
+	return ok && p.String() == o.String() && slices.Equal(childrenOf(n), in)
 }
 
 // childrenOf returns the operands of a node in order, with duplicates.

@@ -1,6 +1,7 @@
 package nn
 
 import (
+	"cmp"
 	"fmt"
 	"math"
 
@@ -127,16 +128,10 @@ func (g *Graph) Activate(name string, x *Node, a Activation) *Node {
 	if len(x.shape) < 2 {
 		return g.Fail("%s: activating a tensor of shape %v: want (N, C, D, H, W) or (rows, channels)", name, x.shape)
 	}
-	if a.Epsilon == 0 {
-		a.Epsilon = 1e-5
-	}
-	if a.Momentum == 0 {
-		a.Momentum = 0.1
-	}
+	a.Epsilon = cmp.Or(a.Epsilon, 1e-5)
+	a.Momentum = cmp.Or(a.Momentum, 0.1)
 	norm := a.NormName
-	if norm == "" {
-		norm = name + ".norm"
-	}
+	norm = cmp.Or(norm, name+".norm")
 	s := device.ActivateSpec{Shape: x.shape, Norm: a.Norm, Act: a.Act, Type: x.typ}
 	c, in := x.shape[1], []*Node{x}
 	if a.Norm != device.NoNorm {
@@ -288,9 +283,7 @@ func (g *Graph) Loss(logits, target *Node, o LossOptions) (loss, statistics *Nod
 	if g.err != nil {
 		return &Node{g: g}, &Node{g: g}
 	}
-	if o.Smooth == 0 {
-		o.Smooth = 1e-5
-	}
+	o.Smooth = cmp.Or(o.Smooth, 1e-5)
 	if o.PerImage && o.Parts > 1 {
 		o.Dice /= float32(o.Parts)
 	}

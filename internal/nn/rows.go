@@ -20,10 +20,8 @@ type (
 	pairSumGrad  struct{ device.GroupSpec }
 )
 
-func (o gatherRows) operands() []device.Shape {
-	return []device.Shape{{o.In, o.Columns}, {o.Out}}
-}
-func (o gatherRows) results() []result { return []result{plain(device.Shape{o.Out, o.Columns})} }
+func (o gatherRows) operands() []device.Shape { return []device.Shape{{o.In, o.Columns}, {o.Out}} }
+func (o gatherRows) results() []result        { return []result{plain(device.Shape{o.Out, o.Columns})} }
 func (o gatherRows) kernel(dev device.Device) (device.Kernel, error) {
 	return dev.GatherRows(o.RowsSpec)
 }

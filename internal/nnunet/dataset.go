@@ -109,12 +109,8 @@ func (l *Labels) order(regions [][]uint16, order []uint16) error {
 		slices.SortStableFunc(l.Structures, func(a, b Structure) int { return int(a.Label) - int(b.Label) })
 		for n, s := range l.Structures {
 			if int(s.Label) != n {
-				return fmt.Errorf(
-					"labels are not numbered from 0 on without a gap: %s is %d, where %d is expected",
-					s.Name,
-					s.Label,
-					n,
-				)
+				return fmt.Errorf("labels are not numbered from 0 on without a gap: %s is %d, where %d is expected",
+					s.Name, s.Label, n)
 			}
 		}
 		return nil

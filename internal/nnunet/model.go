@@ -171,10 +171,8 @@ func Open(path string, folds []string) (*Model, error) {
 		}
 	}
 	if n := len(m.Labels.Channels); n != len(m.Plan.Channels) {
-		return nil, &volume.FormatError{
-			Path:    filepath.Join(m.Folder, datasetName),
-			Problem: fmt.Sprintf("it has %d channels, and the plans %d", n, len(m.Plan.Channels)),
-		}
+		return nil, &volume.FormatError{Path: filepath.Join(m.Folder, datasetName),
+			Problem: fmt.Sprintf("it has %d channels, and the plans %d", n, len(m.Plan.Channels))}
 	}
 	m.Network.Classes = m.Heads()
 	return m, m.Network.Check()
@@ -189,12 +187,8 @@ func (m *Model) of(path string) error {
 			return nil
 		}
 	}
-	return fmt.Errorf(
-		"%s: there is no %s beside it or in the folder above: a checkpoint of nnU-Net needs it, and %s",
-		path,
-		plansName,
-		datasetName,
-	)
+	return fmt.Errorf("%s: there is no %s beside it or in the folder above: a checkpoint of nnU-Net needs it, and %s",
+		path, plansName, datasetName)
 }
 
 // find lists the checkpoints of a model's folder.
@@ -269,10 +263,8 @@ func (m *Model) describe(file *pytorch.File) (configuration string, err error) {
 	path := m.checkpoints[0]
 	root, ok := file.Root().(*pytorch.Dict)
 	if !ok || root.Get("network_weights") == nil {
-		return "", &volume.UnsupportedError{
-			Path:    path,
-			Problem: "it is a checkpoint of PyTorch, but not of nnU-Net v2: it has no network_weights",
-		}
+		return "", &volume.UnsupportedError{Path: path,
+			Problem: "it is a checkpoint of PyTorch, but not of nnU-Net v2: it has no network_weights"}
 	}
 	m.Trainer, _ = root.Get("trainer_name").(string)
 	if strings.Contains(m.Trainer, "Primus") { // whose plans say a network that it does not make
@@ -315,10 +307,8 @@ func weights(path string) (map[string]*pytorch.Tensor, *pytorch.File, error) {
 	list, ok := root.Get("network_weights").(*pytorch.Dict)
 	if !ok {
 		return fail(
-			&volume.UnsupportedError{
-				Path:    path,
-				Problem: "it is a checkpoint of PyTorch, but not of nnU-Net v2: it has no network_weights",
-			},
+			&volume.UnsupportedError{Path: path,
+				Problem: "it is a checkpoint of PyTorch, but not of nnU-Net v2: it has no network_weights"},
 		)
 	}
 	found := map[string]*pytorch.Tensor{}
@@ -330,10 +320,8 @@ func weights(path string) (map[string]*pytorch.Tensor, *pytorch.File, error) {
 		}
 		if strings.HasSuffix(name, "running_mean") {
 			return fail(
-				&volume.UnsupportedError{
-					Path:    path,
-					Problem: "it has batch norms, which the plans do not tell: only instance norms are known",
-				},
+				&volume.UnsupportedError{Path: path,
+					Problem: "it has batch norms, which the plans do not tell: only instance norms are known"},
 			)
 		}
 		canonical := unet.Canonical(name)
@@ -344,10 +332,7 @@ func weights(path string) (map[string]*pytorch.Tensor, *pytorch.File, error) {
 			}
 			if !same {
 				return fail(
-					&volume.FormatError{
-						Path:    path,
-						Problem: fmt.Sprintf("%s has two values by two names", canonical),
-					},
+					&volume.FormatError{Path: path, Problem: fmt.Sprintf("%s has two values by two names", canonical)},
 				)
 			}
 			continue

@@ -219,10 +219,8 @@ func readPlan(path, configuration string) (*Plan, error) {
 		)
 	}
 	unsupported := func(format string, args ...any) (*Plan, error) {
-		return nil, &volume.UnsupportedError{
-			Path:    path,
-			Problem: fmt.Sprintf("configuration %s: ", configuration) + fmt.Sprintf(format, args...),
-		}
+		return nil, &volume.UnsupportedError{Path: path,
+			Problem: fmt.Sprintf("configuration %s: ", configuration) + fmt.Sprintf(format, args...)}
 	}
 	c, err := file.configuration(configuration, nil)
 	if err != nil {
@@ -260,12 +258,8 @@ func readPlan(path, configuration string) (*Plan, error) {
 		return unsupported("its preprocessor %s is not known, only %s", c.Preprocessor, defaultPreprocessor)
 	case c.ResampleData != "" && c.ResampleData != defaultResampling ||
 		c.ResampleProbabilities != "" && c.ResampleProbabilities != defaultResampling:
-		return unsupported(
-			"it resamples by %s and %s: only %s is known",
-			c.ResampleData,
-			c.ResampleProbabilities,
-			defaultResampling,
-		)
+		return unsupported("it resamples by %s and %s: only %s is known", c.ResampleData, c.ResampleProbabilities,
+			defaultResampling)
 	case !slices.Contains(knownReaders, file.Reader):
 		return unsupported("it reads images by %s: only %s are known", file.Reader,
 			strings.Join(knownReaders[1:], ", "))
@@ -285,11 +279,8 @@ func readPlan(path, configuration string) (*Plan, error) {
 				[]string{"resampling_fn_data_kwargs", "resampling_fn_probabilities_kwargs"}[n])
 		}
 		if r.Order != 0 && r.Order != 1 && r.Order != 3 || r.OrderZ != 0 && r.OrderZ != 1 {
-			return unsupported(
-				"it resamples by order %d, and %d across slices: 0, 1 and 3, and 0 and 1, are known",
-				r.Order,
-				r.OrderZ,
-			)
+			return unsupported("it resamples by order %d, and %d across slices: 0, 1 and 3, and 0 and 1, are known",
+				r.Order, r.OrderZ)
 		}
 	}
 	first := 0
@@ -351,11 +342,8 @@ func (f plansFile) configuration(name string, seen []string) (*configurationFile
 func (f plansFile) inherit(name string, seen []string) (map[string]json.RawMessage, error) {
 	own, ok := f.Configurations[name]
 	if !ok {
-		return nil, fmt.Errorf(
-			"there is no configuration %q, only %s",
-			name,
-			safetext.List(slices.Sorted(maps.Keys(f.Configurations))),
-		)
+		return nil, fmt.Errorf("there is no configuration %q, only %s", name,
+			safetext.List(slices.Sorted(maps.Keys(f.Configurations))))
 	}
 	if slices.Contains(seen, name) {
 		return nil, fmt.Errorf("configuration %q inherits from itself", name)

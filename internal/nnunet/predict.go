@@ -384,25 +384,16 @@ func (p *Predictor) progress(windows int) func() {
 // check says whether the channels are those that the model wants, and lie on one grid.
 func (p *Predictor) check(channels []*volume.Volume) error {
 	if len(channels) != len(p.Plan.Channels) {
-		return fmt.Errorf(
-			"the model wants %s (%s), there are %d",
-			numbers.Count(len(p.Plan.Channels), "channel"),
-			safetext.List(p.Labels.Channels),
-			len(channels),
-		)
+		return fmt.Errorf("the model wants %s (%s), there are %d", numbers.Count(len(p.Plan.Channels), "channel"),
+			safetext.List(p.Labels.Channels), len(channels))
 	}
 	for n, v := range channels {
 		if err := v.Check(); err != nil {
 			return fmt.Errorf("channel %d: %w", n, err)
 		}
 		if exact, err := channels[0].Match(v.Grid); err != nil || !exact || v.Shape != channels[0].Shape {
-			return fmt.Errorf(
-				"channel %d, %s, does not lie on the voxels of channel 0: %s and %s",
-				n,
-				p.Labels.Channels[n],
-				numbers.Extents(v.Shape[:]),
-				numbers.Extents(channels[0].Shape[:]),
-			)
+			return fmt.Errorf("channel %d, %s, does not lie on the voxels of channel 0: %s and %s", n,
+				p.Labels.Channels[n], numbers.Extents(v.Shape[:]), numbers.Extents(channels[0].Shape[:]))
 		}
 	}
 	return nil

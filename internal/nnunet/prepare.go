@@ -35,12 +35,8 @@ func (p *Plan) prepare(scans []*volume.Volume, t turn) (*prepared, error) {
 	for a, n := range b.size() {
 		shape[a] = int(math.RoundToEven(r.spacing[a] / target[a] * float64(n)))
 		if shape[a] < 1 {
-			return nil, fmt.Errorf(
-				"the scan of %s voxels of %v mm has no voxel of the model's %v mm along one axis",
-				numbers.Extents(r.whole[:]),
-				r.spacing,
-				target,
-			)
+			return nil, fmt.Errorf("the scan of %s voxels of %v mm has no voxel of the model's %v mm along one axis",
+				numbers.Extents(r.whole[:]), r.spacing, target)
 		}
 	}
 	if !slices.ContainsFunc(p.Channels, func(c channel) bool { return c.masked }) {

@@ -109,11 +109,9 @@ func channelLike(how volume.Preparation, nonzero bool) (c channel, other string,
 		}
 		return c, other, nil
 	default:
-		return c, "", fmt.Errorf(
-			"its scans were prepared by intensity %s, which nnU-Net does not have: it has %s",
+		return c, "", fmt.Errorf("its scans were prepared by intensity %s, which nnU-Net does not have: it has %s",
 			scheme,
-			strings.Join([]string{volume.CTWindow, volume.CTPercentiles, volume.ZScore, volume.ZScoreNonzero}, ", "),
-		)
+			strings.Join([]string{volume.CTWindow, volume.CTPercentiles, volume.ZScore, volume.ZScoreNonzero}, ", "))
 	}
 	if how.ModalityName() != volume.ModalityCT {
 		cut = false // to the box of what is not 0, as nnU-Net does

@@ -11,9 +11,7 @@ import (
 func Finite[T ~float32 | ~float64](x T) bool { return x-x == 0 }
 
 // Extents writes sizes along axes the way users do: 64x64x64.
-func Extents[T ~int | ~float64](sizes []T) string {
-	return join(sizes, "x")
-}
+func Extents[T ~int | ~float64](sizes []T) string { return join(sizes, "x") }
 
 // List writes values the way a sentence does: 1, 3, 4.
 func List[T any](values []T) string { return join(values, ", ") }

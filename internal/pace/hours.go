@@ -75,8 +75,7 @@ func trySteps(ctx context.Context, long time.Duration, most int, o voxsaw.RunOpt
 // stoppedHere is the error of a trial that its own watch may have ended. Of one that somebody has
 // stopped nothing is left that could go on.
 func stoppedHere(ctx context.Context, err error) error {
-	var stopped *voxsaw.InterruptedError
-	if errors.As(err, &stopped) {
+	if _, stopped := errors.AsType[*voxsaw.InterruptedError](err); stopped {
 		return ctx.Err()
 	}
 	return err

@@ -102,11 +102,8 @@ func (f *Pairs) Settle(missing, predictions string) (note string, err error) {
 		f.Both, f.missed = append(f.Both, f.unpredicted...), names
 		slices.SortFunc(f.Both, func(a, b Pair) int { return strings.Compare(a.Name, b.Name) })
 	case MissingLeftOut:
-		note = fmt.Sprintf(
-			"left out, without a prediction: %s: %s",
-			numbers.Count(len(names), "reference"),
-			safetext.List(names),
-		)
+		note = fmt.Sprintf("left out, without a prediction: %s: %s", numbers.Count(len(names), "reference"),
+			safetext.List(names))
 		f.leftOut = len(names)
 	default:
 		have := "have"

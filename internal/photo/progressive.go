@@ -211,9 +211,7 @@ func (d *decoder) reader() func(*component, *[64]int16) {
 			b[0] = int16(c.previous << d.low)
 		}
 	case d.first == 0:
-		return func(_ *component, b *[64]int16) {
-			b[0] |= int16(d.bits.read(1) << d.low)
-		}
+		return func(_ *component, b *[64]int16) { b[0] |= int16(d.bits.read(1) << d.low) }
 	case d.high == 0:
 		return d.begin
 	}

@@ -1,6 +1,7 @@
 package photonet
 
 import (
+	"cmp"
 	"fmt"
 
 	"github.com/voxsaw/voxsaw/internal/device"
@@ -20,17 +21,13 @@ func (c *Config) resolveAlexNet() error {
 			c.Stride = 4
 		}
 	}
-	if c.Norm == "" {
-		c.Norm = LRN
-	}
+	c.Norm = cmp.Or(c.Norm, LRN)
 	if c.Init == "" {
 		if c.Init = Caffe; c.Norm == Batch {
 			c.Init = He
 		}
 	}
-	if c.Features == 0 {
-		c.Features = 1024
-	}
+	c.Features = cmp.Or(c.Features, 1024)
 	switch {
 	case c.Stride < 1 || c.Stride > 11:
 		return fmt.Errorf("stride is %d, must be from 1 to 11, the size of the first kernel", c.Stride)

@@ -11,6 +11,7 @@
 package photonet
 
 import (
+	"cmp"
 	"fmt"
 	"math"
 	"slices"
@@ -74,15 +75,11 @@ func New(c Config) (*Network, error) {
 		return nil, fmt.Errorf("there is no network %q for photographs: choose one of %s", c.Kind,
 			strings.Join(Kinds(), ", "))
 	}
-	if c.Width == 0 {
-		c.Width = 1
-	}
+	c.Width = cmp.Or(c.Width, 1)
 	if !(c.Width >= 1./16 && c.Width <= 8) {
 		return nil, fmt.Errorf("width is %v, must be from 0.0625 to 8", c.Width)
 	}
-	if c.Channels == 0 {
-		c.Channels = 3
-	}
+	c.Channels = cmp.Or(c.Channels, 3)
 	if c.Channels != 1 && c.Channels != 3 {
 		return nil, fmt.Errorf("photographs of %d channels: must be 1 or 3", c.Channels)
 	}

@@ -50,9 +50,7 @@ func newSet(_ *unpickler, args Tuple) (any, error) {
 }
 
 // text is a value whose name alone matters.
-func text(what string) callable {
-	return func(*unpickler, Tuple) (any, error) { return what, nil }
-}
+func text(what string) callable { return func(*unpickler, Tuple) (any, error) { return what, nil } }
 
 func posixPath(_ *unpickler, args Tuple) (any, error) {
 	var parts []string

@@ -104,11 +104,8 @@ func (c *File) Close() error { return c.file.Close() }
 func (c *File) Root() any { return c.root }
 
 func (c *File) damaged(format string, args ...any) error {
-	return &volume.FormatError{
-		Path:    c.path,
-		Problem: "the checkpoint of PyTorch is damaged",
-		Err:     fmt.Errorf(format, args...),
-	}
+	return &volume.FormatError{Path: c.path, Problem: "the checkpoint of PyTorch is damaged",
+		Err: fmt.Errorf(format, args...)}
 }
 
 func (c *File) read() error {
@@ -121,11 +118,8 @@ func (c *File) read() error {
 	}
 	archive, err := zip.NewReader(c.file, stat.Size())
 	if err != nil {
-		return &volume.UnsupportedError{
-			Path:    c.path,
-			Problem: "it is no zip file, as torch.save has written them since PyTorch 1.6",
-			Err:     err,
-		}
+		return &volume.UnsupportedError{Path: c.path,
+			Problem: "it is no zip file, as torch.save has written them since PyTorch 1.6", Err: err}
 	}
 	if err := c.list(archive, stat.Size()); err != nil {
 		return err
@@ -145,8 +139,7 @@ func (c *File) read() error {
 		return c.damaged("data.pkl: %w", unexpected(err))
 	}
 	c.root, err = unpickle(&text, c.share)
-	var refused *RefusedError
-	if errors.As(err, &refused) {
+	if _, refused := errors.AsType[*RefusedError](err); refused {
 		return &volume.UnsupportedError{Path: c.path, Problem: "it is not only weights", Err: err}
 	}
 	if err != nil {
@@ -171,10 +164,8 @@ func (c *File) list(archive *zip.Reader, size int64) error {
 		}
 	}
 	if c.entries["data.pkl"] == nil {
-		return &volume.UnsupportedError{
-			Path:    c.path,
-			Problem: "it is a zip file without a data.pkl, and so no checkpoint of PyTorch",
-		}
+		return &volume.UnsupportedError{Path: c.path,
+			Problem: "it is a zip file without a data.pkl, and so no checkpoint of PyTorch"}
 	}
 	if order := c.entries["byteorder"]; order != nil {
 		text, err := c.bytes(order, 0, min(int64(order.UncompressedSize64), 16))
@@ -192,14 +183,7 @@ func (c *File) list(archive *zip.Reader, size int64) error {
 func (c *File) share(key, kind string, count int64) (*storage, error) {
 	if s, ok := c.storages[key]; ok {
 		if s.kind != kind || s.count != count {
-			return nil, fmt.Errorf(
-				"storage %s is called both %d of %s and %d of %s",
-				key,
-				s.count,
-				s.kind,
-				count,
-				kind,
-			)
+			return nil, fmt.Errorf("storage %s is called both %d of %s and %d of %s", key, s.count, s.kind, count, kind)
 		}
 		return s, nil
 	}
@@ -212,13 +196,8 @@ func (c *File) share(key, kind string, count int64) (*storage, error) {
 		return nil, fmt.Errorf("the numbers of storage %q are missing", key)
 	}
 	if count < 0 || count > math.MaxInt64/width || uint64(count*width) > entry.UncompressedSize64 {
-		return nil, fmt.Errorf(
-			"storage %s has %d bytes, and is said to hold %d numbers of %d bytes",
-			key,
-			entry.UncompressedSize64,
-			count,
-			width,
-		)
+		return nil, fmt.Errorf("storage %s has %d bytes, and is said to hold %d numbers of %d bytes", key,
+			entry.UncompressedSize64, count, width)
 	}
 	s := &storage{key: key, kind: kind, count: count}
 	c.storages[key] = s
@@ -267,11 +246,8 @@ func rebuildTensor(_ *unpickler, args Tuple) (any, error) {
 		t.Shape, t.strides = append(t.Shape, int(extent)), append(t.strides, stride)
 	}
 	if offset < 0 || elements > 0 && last >= s.count {
-		return nil, fmt.Errorf(
-			"a tensor of size %s reaches beyond the %d numbers of its storage",
-			numbers.Extents(t.Shape),
-			s.count,
-		)
+		return nil, fmt.Errorf("a tensor of size %s reaches beyond the %d numbers of its storage",
+			numbers.Extents(t.Shape), s.count)
 	}
 	return t, nil
 }
@@ -290,10 +266,8 @@ func rebuildParameter(_ *unpickler, args Tuple) (any, error) {
 // can be read from any place.
 func (c *File) bytes(entry *zip.File, offset, n int64) ([]byte, error) {
 	if entry.Method != zip.Store {
-		return nil, &volume.UnsupportedError{
-			Path:    c.path,
-			Problem: entry.Name + " is compressed, which torch.save does not do",
-		}
+		return nil, &volume.UnsupportedError{Path: c.path,
+			Problem: entry.Name + " is compressed, which torch.save does not do"}
 	}
 	start, err := entry.DataOffset()
 	if err != nil {

@@ -39,10 +39,8 @@ func OpenWeights(path string) (*Weights, error) {
 	}
 	if len(w.names) == 0 {
 		f.Close()
-		return nil, &volume.UnsupportedError{
-			Path:    path,
-			Problem: "it is a checkpoint of PyTorch, but has no " + weightsKey + ", as nnU-Net's have",
-		}
+		return nil, &volume.UnsupportedError{Path: path,
+			Problem: "it is a checkpoint of PyTorch, but has no " + weightsKey + ", as nnU-Net's have"}
 	}
 	return w, nil
 }

@@ -112,8 +112,6 @@ func worstCases(scores []eval.Score, most int) table.Table {
 
 // drawable tells whether there is a finite value to draw.
 func (b Boxes) drawable() bool {
-	return slices.ContainsFunc(
-		b.Rows,
-		func(r BoxRow) bool { return slices.ContainsFunc(r.Values, numbers.Finite[float64]) },
-	)
+	return slices.ContainsFunc(b.Rows,
+		func(r BoxRow) bool { return slices.ContainsFunc(r.Values, numbers.Finite[float64]) })
 }

@@ -11,7 +11,9 @@
 package resenc
 
 import (
+	"cmp"
 	"fmt"
+	"maps"
 	"slices"
 	"strings"
 
@@ -62,9 +64,7 @@ func resolve(n voxsaw.Network) (*unet, error) {
 	if n.DeepSupervision {
 		return nil, fmt.Errorf("deep_supervision: %s always has it, leave it out", Kind)
 	}
-	if n.Channels == 0 {
-		n.Channels = 32
-	}
+	n.Channels = cmp.Or(n.Channels, 32)
 	if n.Levels == 0 {
 		n.Levels = 4
 		if len(n.Blocks) > 0 {
@@ -79,21 +79,13 @@ func resolve(n voxsaw.Network) (*unet, error) {
 			n.Blocks = append(n.Blocks, blocksOf[min(stage, len(blocksOf)-1)])
 		}
 	}
-	if n.Norm == "" {
-		n.Norm = backbone.NormInstance
-	}
-	if n.Groups == 0 {
-		n.Groups = 8
-	}
-	if n.Activation == "" {
-		n.Activation = "leaky"
-	}
+	n.Norm = cmp.Or(n.Norm, backbone.NormInstance)
+	n.Groups = cmp.Or(n.Groups, 8)
+	n.Activation = cmp.Or(n.Activation, "leaky")
 	if n.Dropout < 0 {
 		n.Dropout = 0
 	}
-	if n.Classes == 0 {
-		n.Classes = 2
-	}
+	n.Classes = cmp.Or(n.Classes, 2)
 	u := &unet{n}
 	return u, u.check()
 }
@@ -129,14 +121,7 @@ func (u *unet) check() error {
 	return nil
 }
 
-func names[V any](m map[string]V) string {
-	var list []string
-	for k := range m {
-		list = append(list, k)
-	}
-	slices.Sort(list)
-	return strings.Join(list, ", ")
-}
+func names[V any](m map[string]V) string { return strings.Join(slices.Sorted(maps.Keys(m)), ", ") }
 
 // channels is the width of a stage, 0 the finest: it doubles up to a bound.
 func (u *unet) channels(stage int) int { return min(u.Channels<<stage, mostChannels) }

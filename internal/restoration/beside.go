@@ -34,9 +34,8 @@ func NewBeside(name string, m Masked, s pretext.Settings, weight float64) (*Besi
 		return nil, err
 	}
 	if s.Network.Norm == "batch" {
-		return nil,
-			fmt.Errorf("norm batch would mix the statistics of whole crops with " +
-				"the other task's: choose group or instance")
+		return nil, fmt.Errorf("norm batch would mix the statistics of whole crops with " +
+			"the other task's: choose group or instance")
 	}
 	return &Beside{task: task{m, &s, name}, weight: float32(weight)}, nil
 }

@@ -45,9 +45,7 @@ func newSlab(shape, size [3]int, classes, channels int, interpolated [3]bool) *s
 func (s *slab) plane() int { return s.shape[0] * s.lines }
 
 // bytes is the memory that the sums take.
-func (s *slab) bytes() int64 {
-	return 4 * int64(s.channels) * int64(s.depth) * int64(s.plane())
-}
+func (s *slab) bytes() int64 { return 4 * int64(s.channels) * int64(s.depth) * int64(s.plane()) }
 
 // allocate takes the memory of the largest of bands.
 func (s *slab) allocate(bands []band) {

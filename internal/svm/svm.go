@@ -7,6 +7,7 @@
 package svm
 
 import (
+	"cmp"
 	"context"
 	"fmt"
 	"math"
@@ -88,15 +89,9 @@ func Train(ctx context.Context, d Data, o Options) (*Model, error) {
 	if !(o.C > 0) || math.IsInf(o.C, 1) {
 		return nil, fmt.Errorf("weight C is %v, must be a number above 0", o.C)
 	}
-	if o.Positive == 0 {
-		o.Positive = 1
-	}
-	if o.Tolerance == 0 {
-		o.Tolerance = 1e-4
-	}
-	if o.Sweeps == 0 {
-		o.Sweeps = 1000
-	}
+	o.Positive = cmp.Or(o.Positive, 1)
+	o.Tolerance = cmp.Or(o.Tolerance, 1e-4)
+	o.Sweeps = cmp.Or(o.Sweeps, 1000)
 	m := &Model{Width: d.Width, Weights: make([][]float64, d.Count), Objective: make([]float64, d.Count),
 		Converged: true}
 	squares := make([]float64, d.Len())

@@ -328,10 +328,8 @@ func StudyChanges(studies []StudyChange, m eval.Metric) Table {
 	t.Notes[0] = "Each pair is two runs of one initialisation with the same fold, share of the " +
 		"training cases and seed, of other experiments. " + t.Notes[0]
 	columns := []Column{{"data", "data", 0}, {"from", "from", 0}, {"to", "to", 0}}
-	return t.with(
-		columns,
-		func(n int) []any { return []any{Percent(studies[n].Fraction), studies[n].From, studies[n].To} },
-	)
+	return t.with(columns,
+		func(n int) []any { return []any{Percent(studies[n].Fraction), studies[n].From, studies[n].To} })
 }
 
 // changes is the table of changes, but for what they are between.

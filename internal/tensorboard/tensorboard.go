@@ -22,9 +22,7 @@ type Events []byte
 var castagnoli = crc32.MakeTable(crc32.Castagnoli)
 
 // checksum is the masked checksum of TensorFlow's record files.
-func checksum(data []byte) uint32 {
-	return masked(crc32.Checksum(data, castagnoli))
-}
+func checksum(data []byte) uint32 { return masked(crc32.Checksum(data, castagnoli)) }
 
 func masked(sum uint32) uint32 { return (sum>>15 | sum<<17) + 0xa282ead8 }
 

@@ -33,10 +33,8 @@ func Strip(drawing image.Point, headings []Heading) (Page, []image.Point) {
 	for _, h := range headings {
 		lines = max(lines, len(h.Under))
 	}
-	page := NewPage(
-		2*Margin+len(headings)*(wide+ColumnGap)-ColumnGap,
-		2*Margin+TitleRoom+drawing.Y+lines*lineRoom+underGap*min(lines, 1),
-	)
+	page := NewPage(2*Margin+len(headings)*(wide+ColumnGap)-ColumnGap,
+		2*Margin+TitleRoom+drawing.Y+lines*lineRoom+underGap*min(lines, 1))
 	titles, counts := NewFace(17), NewFace(14)
 	var corners []image.Point
 	for x, h := range headings {

@@ -1,8 +1,6 @@
 package train
 
-import (
-	"github.com/voxsaw/voxsaw/internal/device"
-)
+import "github.com/voxsaw/voxsaw/internal/device"
 
 // An average is the exponential moving average of all parameters. Its decay rises with the steps to
 // the one that was asked for, min(decay, (1 + step) / (10 + step)), so that the first weights are

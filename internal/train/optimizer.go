@@ -235,9 +235,7 @@ type span struct {
 }
 
 // outputs are what a step writes.
-func (p *span) outputs() []device.Buffer {
-	return append([]device.Buffer{p.values}, p.states...)
-}
+func (p *span) outputs() []device.Buffer { return append([]device.Buffer{p.values}, p.states...) }
 
 // prepare takes memory and makes the kernels.
 func (s *optimizer) prepare(groups []ParamGroup) error {
@@ -398,7 +396,8 @@ func (s *optimizer) Updater() func(name string, conv *device.ConvSpec) (device.K
 		p := s.spans[i]
 		if conv == nil {
 			p.inBackward = true
-			return newInStep(p), nil
+			return &inStep{span: p, square: []device.Buffer{p.square}, written: p.outputs(),
+				read: []device.Buffer{nil, p.rate.hyper}}, nil
 		}
 		k, err := s.rule.fused(s.dev, *conv)
 		if k == nil || err != nil {
@@ -414,11 +413,6 @@ type inStep struct {
 	*span
 	square, written []device.Buffer
 	read            []device.Buffer // the gradient, and the hyperparameters
-}
-
-func newInStep(p *span) *inStep {
-	return &inStep{span: p, square: []device.Buffer{p.square}, written: p.outputs(),
-		read: []device.Buffer{nil, p.rate.hyper}}
 }
 
 // Scratch implements [device.Kernel].

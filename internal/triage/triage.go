@@ -182,9 +182,7 @@ const Count = 10
 // ones that it is estimated by among them, and to write pictures and label maps of the first ones:
 // all of them together for a label map, and where there are several each alone, for how little they
 // agree; then for a label map on the voxels of the scan, and for the picture.
-func Passes(scans, written, networks int) int {
-	return min(networks, 2)*scans + 2*written
-}
+func Passes(scans, written, networks int) int { return min(networks, 2)*scans + 2*written }
 
 // drawn measures the labels of a case that somebody drew, merged as the network has learnt them.
 func (r *Ranking) drawn(id string) (*volume.LabelMap, quality.Case, error) {

@@ -57,19 +57,15 @@ func (r *recorder) note(s device.ConvSpec, kind device.ConvKind) {
 	}
 }
 
-func (r *recorder) Alloc(bytes int64) (device.Buffer, error)               { return ghost(bytes), nil }
-func (r *recorder) Free(device.Buffer)                                     {}
-func (r *recorder) View(_ device.Buffer, _, bytes int64) device.Buffer     { return ghost(bytes) }
-func (r *recorder) Upload(device.Buffer, device.Tensor, []float32) error   { return nil }
-func (r *recorder) Download([]float32, device.Buffer, device.Tensor) error { return nil }
-func (r *recorder) UploadPlain(device.Buffer, int, []float32) error        { return nil }
-func (r *recorder) DownloadPlain([]float32, device.Buffer, int) error      { return nil }
-func (r *recorder) UploadWeights(device.Buffer, device.Shape, int, []float32) error {
-	return nil
-}
-func (r *recorder) DownloadWeights([]float32, device.Buffer, device.Shape, int) error {
-	return nil
-}
+func (r *recorder) Alloc(bytes int64) (device.Buffer, error)                          { return ghost(bytes), nil }
+func (r *recorder) Free(device.Buffer)                                                {}
+func (r *recorder) View(_ device.Buffer, _, bytes int64) device.Buffer                { return ghost(bytes) }
+func (r *recorder) Upload(device.Buffer, device.Tensor, []float32) error              { return nil }
+func (r *recorder) Download([]float32, device.Buffer, device.Tensor) error            { return nil }
+func (r *recorder) UploadPlain(device.Buffer, int, []float32) error                   { return nil }
+func (r *recorder) DownloadPlain([]float32, device.Buffer, int) error                 { return nil }
+func (r *recorder) UploadWeights(device.Buffer, device.Shape, int, []float32) error   { return nil }
+func (r *recorder) DownloadWeights([]float32, device.Buffer, device.Shape, int) error { return nil }
 func (r *recorder) Conv(s device.ConvSpec) (device.Kernel, error) {
 	r.note(s, device.ConvForward)
 	return r.Device.Conv(s)

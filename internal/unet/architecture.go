@@ -125,10 +125,8 @@ func Parse(text []byte) (s Settings, err error) {
 	case known && class == "ResidualEncoderUNet":
 		s.Residual = true
 	default:
-		return s, fmt.Errorf(
-			"its network %s is not known, only PlainConvUNet and ResidualEncoderUNet of %s*",
-			file.Class, library,
-		)
+		return s, fmt.Errorf("its network %s is not known, only PlainConvUNet and ResidualEncoderUNet of %s*",
+			file.Class, library)
 	}
 	s.Flat = ofTorch(a.Conv, "Conv2d")
 	norm := "InstanceNorm3d"

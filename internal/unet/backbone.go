@@ -53,9 +53,8 @@ func resolve(n voxsaw.Network) (*network, error) {
 	case n.Preset != "" || n.Activation != "" || len(n.Blocks) > 0 || n.Norm != "" && n.Norm != backbone.NormInstance ||
 		n.DeepSupervision || n.Dropout > 0 || n.Channels != 0 && n.Channels != s.Features[0] ||
 		n.Levels != 0 && n.Levels != levels:
-		return nil,
-			errors.New("a network that nnU-Net planned is as its plans.json says: leave preset, channels, " +
-				"levels, blocks, norm, activation, dropout and deep_supervision out")
+		return nil, errors.New("a network that nnU-Net planned is as its plans.json says: leave preset, channels, " +
+			"levels, blocks, norm, activation, dropout and deep_supervision out")
 	case n.Classes < 0:
 		return nil, fmt.Errorf("%d classes: want 1 or more", n.Classes)
 	case n.Classes == 0:

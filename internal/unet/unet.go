@@ -79,12 +79,8 @@ func (s Settings) Check() error {
 		}
 		for a := range 3 {
 			if k := s.Kernels[stage][a]; k < 1 || k > mostKernel || k%2 == 0 {
-				return fmt.Errorf(
-					"stage %d has a kernel of %s: odd ones up to %d are known",
-					stage,
-					numbers.Extents(s.Kernels[stage][:]),
-					mostKernel,
-				)
+				return fmt.Errorf("stage %d has a kernel of %s: odd ones up to %d are known", stage,
+					numbers.Extents(s.Kernels[stage][:]), mostKernel)
 			}
 			if t := s.Strides[stage][a]; t < 1 || t > 16 {
 				return fmt.Errorf("stage %d has strides of %s", stage, numbers.Extents(s.Strides[stage][:]))
@@ -120,13 +116,8 @@ func (s Settings) Describe() string {
 	if s.Flat {
 		kind = "2D " + kind
 	}
-	return fmt.Sprintf(
-		"%s of %s, %d to %d channels",
-		kind,
-		numbers.Count(len(s.Features), "stage"),
-		s.Features[0],
-		s.Features[len(s.Features)-1],
-	)
+	return fmt.Sprintf("%s of %s, %d to %d channels", kind, numbers.Count(len(s.Features), "stage"), s.Features[0],
+		s.Features[len(s.Features)-1])
 }
 
 // Canonical is the name of a parameter here: PyTorch lists the encoder a second time in the
@@ -201,14 +192,8 @@ func (b *builder) decoder(skips []*nn.Node) []*nn.Node {
 		up := b.up(fmt.Sprintf("decoder.transpconvs.%d", d), y, s.Features[stage], s.Strides[stage+1])
 		y = g.Concat(up, skips[stage]) // (N, 2 Features[stage], ...)
 		for i := range s.DecoderConvs[d] {
-			y = b.unit(
-				fmt.Sprintf("decoder.stages.%d.convs.%d", d, i),
-				y,
-				s.Features[stage],
-				s.Kernels[stage],
-				one,
-				true,
-			)
+			y = b.unit(fmt.Sprintf("decoder.stages.%d.convs.%d", d, i), y, s.Features[stage], s.Kernels[stage], one,
+				true)
 		}
 		if stage == 0 || d > 0 && g.Mode() == nn.Train {
 			head := b.conv(fmt.Sprintf("decoder.seg_layers.%d", d), y, b.Classes, one, one, true)
@@ -285,12 +270,8 @@ func (b *builder) conv(name string, x *nn.Node, width int, kernel, stride [3]int
 		pad[a] = (k - 1) / 2
 	}
 	w := nn.Window{Kernel: kernel, Stride: stride, Pad: pad}
-	return b.g.Convolve(
-		name,
-		x,
-		width,
-		nn.Convolution{Window: w, Bias: bias, Init: nn.KaimingNormal(b.Slope), BiasInit: nn.Constant(0)},
-	)
+	return b.g.Convolve(name, x, width,
+		nn.Convolution{Window: w, Bias: bias, Init: nn.KaimingNormal(b.Slope), BiasInit: nn.Constant(0)})
 }
 
 // up multiplies the size by the stride.

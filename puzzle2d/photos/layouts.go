@@ -289,9 +289,8 @@ func readListsIn(root, folder, common string, paths []string) (map[string]string
 			continue // a list of something else
 		}
 		if missed > met/20 {
-			return nil,
-				fmt.Errorf("%s lists photographs that are not there, %d in all, such as %s: "+
-					"complete the folder, or take the list away", file, missed, missing)
+			return nil, fmt.Errorf("%s lists photographs that are not there, %d in all, such as %s: "+
+				"complete the folder, or take the list away", file, missed, missing)
 		}
 		found[side] = true
 	}

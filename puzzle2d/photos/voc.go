@@ -127,9 +127,8 @@ func readVOC(root, folder string) (*Set, error) {
 		annotations[name] = a
 		for _, o := range a.Objects {
 			if known != nil && !slices.Contains(known, o.Name) {
-				return nil,
-					fmt.Errorf("%s: an object of class %q, which ImageSets/Main has no list of (%s): mend "+
-						"the name, or add the list %s_trainval.txt", file, o.Name, strings.Join(known, ", "), o.Name)
+				return nil, fmt.Errorf("%s: an object of class %q, which ImageSets/Main has no list of (%s): mend "+
+					"the name, or add the list %s_trainval.txt", file, o.Name, strings.Join(known, ", "), o.Name)
 			}
 			names = append(names, o.Name)
 		}
@@ -153,9 +152,8 @@ func readVOC(root, folder string) (*Set, error) {
 			numbers.Count(unannotated, "photograph")))
 	}
 	if missing := len(splits) - len(s.Photos); missing > len(splits)/20 {
-		return nil,
-			fmt.Errorf("%s: %d of the %d photographs that ImageSets/Main lists are "+
-				"not in JPEGImages: complete the data set", base, missing, len(splits))
+		return nil, fmt.Errorf("%s: %d of the %d photographs that ImageSets/Main lists are "+
+			"not in JPEGImages: complete the data set", base, missing, len(splits))
 	} else if missing > 0 {
 		s.Notes = append(s.Notes, fmt.Sprintf("listed in ImageSets/Main, but not in JPEGImages: %s",
 			numbers.Count(missing, "photograph")))

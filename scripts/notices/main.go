@@ -134,8 +134,7 @@ func licences(w io.Writer, m *debug.Module) error {
 
 func output(name string, args ...string) ([]byte, error) {
 	out, err := exec.Command(name, args...).Output()
-	var failed *exec.ExitError
-	if errors.As(err, &failed) {
+	if failed, is := errors.AsType[*exec.ExitError](err); is {
 		return nil, fmt.Errorf("%s %s: %s", name, strings.Join(args, " "), failed.Stderr)
 	}
 	return out, err

@@ -57,9 +57,7 @@ type skip struct {
 	reason string
 }
 
-func newCheck(to io.Writer) *check {
-	return &check{to: to, output: map[test]*strings.Builder{}}
-}
+func newCheck(to io.Writer) *check { return &check{to: to, output: map[test]*strings.Builder{}} }
 
 // read follows all events. Any other line is printed as it is.
 func (c *check) read(from io.Reader) error {

@@ -152,9 +152,8 @@ func byNames(p, r *volume.LabelMap, reference Labels) (note string, err error) {
 		switch {
 		case label == 0 || to == label && name != "":
 		case name == "" && onlyNames:
-			return "",
-				fmt.Errorf("its structures have names (%s), and label %d of the prediction has none: "+
-					"nothing says which of them it is", safetext.List(namesOf(known)), label)
+			return "", fmt.Errorf("its structures have names (%s), and label %d of the prediction has none: "+
+				"nothing says which of them it is", safetext.List(namesOf(known)), label)
 		case name == "": // its number is all there is
 		case to > 0:
 			table[label], changes = to, append(changes, fmt.Sprintf("%s %d to %d", name, label, to))
@@ -281,9 +280,8 @@ func readOnGrid(g format.Object, grid volume.Grid, scans *Scans, o dicom.Options
 	}
 	l, err := g.Segmentation.ReadOnGrid(grid, o)
 	if errors.Is(err, dicom.ErrOffGrid) && scans == nil {
-		return nil,
-			fmt.Errorf("%w. If slices of its series were moved or resampled (--tilt, "+
-				"--gaps), the scans tell where it belongs: %w", err, ErrNoScans)
+		return nil, fmt.Errorf("%w. If slices of its series were moved or resampled (--tilt, "+
+			"--gaps), the scans tell where it belongs: %w", err, ErrNoScans)
 	}
 	return l, err
 }

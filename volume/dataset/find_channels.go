@@ -43,11 +43,10 @@ func OneChannel(cases []Case, chosen int) ([]Case, error) {
 			continue
 		}
 		if chosen == 0 {
-			return nil,
-				fmt.Errorf("%s and %s lie on the same voxels: they look like %d channels of one "+
-					"scan, %s, and not like %[3]d patients. Choose a channel with --volume, or "+
-					"rename the files if they are of different patients",
-					channels[0].Image, channels[1].Image, len(channels), filepath.Base(scan))
+			return nil, fmt.Errorf("%s and %s lie on the same voxels: they look like %d channels of one "+
+				"scan, %s, and not like %[3]d patients. Choose a channel with --volume, or "+
+				"rename the files if they are of different patients",
+				channels[0].Image, channels[1].Image, len(channels), filepath.Base(scan))
 		}
 		if chosen > len(channels) {
 			return nil, fmt.Errorf("%s has %d channels: there is no channel %d", scan, len(channels), chosen)

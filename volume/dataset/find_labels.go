@@ -102,10 +102,8 @@ func (d *Dataset) CheckNames() error {
 		if more := len(all) - most; more > 0 {
 			text += fmt.Sprintf("; and so are %d more", more)
 		}
-		return &NamesError{
-			text + ": a number would be learnt as one structure in all cases",
-			"make the names agree, or the numbers differ; or " + sameLabels + "; " + apart,
-		}
+		return &NamesError{text + ": a number would be learnt as one structure in all cases",
+			"make the names agree, or the numbers differ; or " + sameLabels + "; " + apart}
 	}
 	var numbered, named []Case
 	for _, c := range d.Cases {

@@ -112,9 +112,7 @@ func (d Dataset) renumbered(v votes, spelling map[string]string) Dataset {
 		return cmp.Or(v[b][second]-v[a][first], int(first)-int(second), numbers.CompareNatural(a, b))
 	})
 	number, names := map[string]uint16{}, map[uint16]string{}
-	give := func(name string, label uint16) {
-		number[name], names[label] = label, spelling[name]
-	}
+	give := func(name string, label uint16) { number[name], names[label] = label, spelling[name] }
 	var left []string
 	for _, name := range order {
 		free := slices.DeleteFunc(v.numbersOf(name), func(label uint16) bool { return names[label] != "" })

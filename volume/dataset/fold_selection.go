@@ -73,9 +73,8 @@ func (s Selection) choose(labelled, unlabelled []string) (train, held []string, 
 	ids, more := s.divided(labelled, unlabelled)
 	switch {
 	case s.Splits != "" && s.Fold == 0:
-		return nil, nil,
-			fmt.Errorf("%s says how cases are divided, but not which fold is held "+
-				"out: name it, 1 for the first (--fold 1)", s.Splits)
+		return nil, nil, fmt.Errorf("%s says how cases are divided, but not which fold is held "+
+			"out: name it, 1 for the first (--fold 1)", s.Splits)
 	case s.Fold != 0:
 		splits, err := s.AllFolds(ids)
 		if err != nil {

@@ -57,10 +57,9 @@ func Folds(how string, ids []string, patients Patients, k int, number uint64) ([
 		return nil, fmt.Errorf("%d folds of %s: there must be at least 2 folds and a case in each", k,
 			numbers.Count(len(ids), "case"))
 	case k > len(groups) && how != FoldsNIH:
-		return nil,
-			fmt.Errorf("%d folds of %s, of %s: there must be a patient in each; voxsaw prepare "+
-				"--patient-per-case takes each case for another patient", k, numbers.Count(len(ids),
-				"case"), numbers.Count(len(groups), "patient"))
+		return nil, fmt.Errorf("%d folds of %s, of %s: there must be a patient in each; voxsaw prepare "+
+			"--patient-per-case takes each case for another patient", k, numbers.Count(len(ids),
+			"case"), numbers.Count(len(groups), "patient"))
 	}
 	if same := len(slices.Compact(slices.Clone(ids))); same != len(ids) {
 		return nil, fmt.Errorf("%d cases have the same name as another", len(ids)-same)
@@ -97,9 +96,8 @@ func Folds(how string, ids []string, patients Patients, k int, number uint64) ([
 		for _, id := range ids {
 			number, ok := Number(id)
 			if !ok || number < 1 || number > nihFolds[len(nihFolds)-1] {
-				return nil,
-					fmt.Errorf("case %s is not one of NIH Pancreas-CT, whose names end in 1 "+
-						"to 82: use consecutive or shuffled folds", id)
+				return nil, fmt.Errorf("case %s is not one of NIH Pancreas-CT, whose names end in 1 "+
+					"to 82: use consecutive or shuffled folds", id)
 			}
 			fold[id], _ = slices.BinarySearch(nihFolds, number)
 		}
@@ -161,9 +159,8 @@ func HoldOut(ids []string, patients Patients, share float64, number uint64) (res
 		return nil, nil, fmt.Errorf("cannot hold out one of %s", numbers.Count(len(ids), "case"))
 	}
 	if len(groups) < 2 {
-		return nil, nil,
-			fmt.Errorf("cannot hold out one of %s, all of one patient: voxsaw prepare "+
-				"--patient-per-case takes each case for another patient", numbers.Count(len(ids), "case"))
+		return nil, nil, fmt.Errorf("cannot hold out one of %s, all of one patient: voxsaw prepare "+
+			"--patient-per-case takes each case for another patient", numbers.Count(len(ids), "case"))
 	}
 	size := min(max(1, int(math.Round(share*float64(len(groups))))), len(groups)-1)
 	taken := map[string]bool{}

@@ -1,6 +1,7 @@
 package dataset
 
 import (
+	"cmp"
 	"context"
 	"fmt"
 	"path/filepath"
@@ -204,9 +205,7 @@ func (d *Dataset) nameModalities(entries []Entry) (notes []string) {
 		if e == nil {
 			continue
 		}
-		if e.Modality == "" {
-			e.Modality = m.Name
-		}
+		e.Modality = cmp.Or(e.Modality, m.Name)
 		switch e.like {
 		case likeCT, likeShiftedCT:
 			values["CT (by their values)"] = append(values["CT (by their values)"], c.ID)

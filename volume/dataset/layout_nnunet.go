@@ -52,9 +52,8 @@ func readNNUNet(root string, o Options) (*Dataset, error) {
 		for _, id := range slices.Sorted(maps.Keys(channels)) {
 			found := channels[id]
 			if o.Volume == 0 && len(found) > 1 && d.Channels == nil {
-				return nil,
-					fmt.Errorf("case %s has %d channels: choose one with --volume, name all in dataset.json "+
-						"(channel_names), or say --layout scans if these are numbers of cases", id, len(found))
+				return nil, fmt.Errorf("case %s has %d channels: choose one with --volume, name all in dataset.json "+
+					"(channel_names), or say --layout scans if these are numbers of cases", id, len(found))
 			}
 			image := images[fmt.Sprintf("%s_%04d", id, channel)]
 			if image == "" {
@@ -104,10 +103,9 @@ func (d *Dataset) furtherChannels(id string, images map[string]string, last int)
 	for n, name := range d.Channels[1:] {
 		file := images[fmt.Sprintf("%s_%04d", id, n+1)]
 		if file == "" {
-			return nil,
-				fmt.Errorf("case %s has no channel %s: there is no file %s_%04d, and dataset.json names %d "+
-					"channels, %s: --volume 1 takes the first alone",
-					id, name, id, n+1, len(d.Channels), strings.Join(d.Channels, ", "))
+			return nil, fmt.Errorf("case %s has no channel %s: there is no file %s_%04d, and dataset.json names %d "+
+				"channels, %s: --volume 1 takes the first alone",
+				id, name, id, n+1, len(d.Channels), strings.Join(d.Channels, ", "))
 		}
 		more = append(more, Case{Image: file})
 	}

@@ -33,10 +33,8 @@ var (
 	// folders of BIDS that say nothing of which scan is meant
 	bidsFolder = words("rawdata anat ct pet dwi func perf fmap mri spine swi")
 	// values of desc- that tell who drew a mask, or how, and not what it shows
-	bidsDrawn = words(
-		"manual auto automatic expert gt reference ref corrected final draft preproc edited preliminary",
-		"consensus mask seg",
-	)
+	bidsDrawn = words("manual auto automatic expert gt reference ref corrected final draft preproc edited preliminary",
+		"consensus mask seg")
 	// suffixes of images, as BIDS has them, in small letters
 	bidsImages = words(
 		"t1w t2w pdw t2starw flair inplanet1 inplanet2 pdt2 angio t2star flash pd t1map t2map t2starmap r1map",

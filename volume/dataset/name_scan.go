@@ -1,6 +1,7 @@
 package dataset
 
 import (
+	"cmp"
 	"path/filepath"
 	"regexp"
 	"slices"
@@ -27,9 +28,7 @@ func parseName(relative string) scanName {
 	var name scanName
 	parts := strings.Split(filepath.ToSlash(relative), "/")
 	stem, _ := format.Stem(parts[len(parts)-1])
-	if stem == "" {
-		stem = parts[len(parts)-1]
-	}
+	stem = cmp.Or(stem, parts[len(parts)-1])
 	var key, id []string
 	for _, folder := range parts[:len(parts)-1] {
 		lower, word := strings.ToLower(folder), foldWord(folder)

@@ -1,6 +1,7 @@
 package dataset
 
 import (
+	"cmp"
 	"fmt"
 	"maps"
 	"path/filepath"
@@ -110,11 +111,8 @@ type bidsFile struct {
 
 // chooseContrasts keeps of each subject the scans of the contrast that is wanted. Subjects with
 // several and no choice are an error that names them.
-func (d *Dataset) chooseContrasts(
-	subjects map[string][]candidate,
-	pairs []pair,
-	wanted string,
-) (chosen map[string][]candidate, err error) {
+func (d *Dataset) chooseContrasts(subjects map[string][]candidate, pairs []pair,
+	wanted string) (chosen map[string][]candidate, err error) {
 	chosen = map[string][]candidate{}
 	paired := map[string]bool{}
 	for _, one := range pairs {
@@ -135,12 +133,8 @@ func (d *Dataset) chooseContrasts(
 		case wanted == ContrastAll:
 		case wanted != "":
 			if scans = withContrast(scans, wanted); len(scans) == 0 {
-				d.note(
-					"%s: passed over, because it has no contrast %s: %s",
-					filepath.Dir(subjects[subject][0].path),
-					wanted,
-					safetext.List(contrastsOf(subjects[subject])),
-				)
+				d.note("%s: passed over, because it has no contrast %s: %s", filepath.Dir(subjects[subject][0].path),
+					wanted, safetext.List(contrastsOf(subjects[subject])))
 			}
 			if len(contrastsOf(scans)) == 1 {
 				only(original) // a copy below derivatives
@@ -175,12 +169,8 @@ func (d *Dataset) chooseContrasts(
 	listed := counted(counts)
 	switch {
 	case several > 0 && wanted != "":
-		return nil, fmt.Errorf(
-			"contrast %s is not one of a subject's: %s, in all %s. Name one of them whole",
-			wanted,
-			example,
-			safetext.List(listed),
-		)
+		return nil, fmt.Errorf("contrast %s is not one of a subject's: %s, in all %s. Name one of them whole", wanted,
+			example, safetext.List(listed))
 	case several > 0:
 		return nil, fmt.Errorf(
 			"subjects have several contrasts: %s, in all %s. Choose one with --contrast, "+
@@ -196,11 +186,8 @@ func (d *Dataset) chooseContrasts(
 				counts[contrast]++
 			}
 		}
-		return nil, fmt.Errorf(
-			"no subject has a contrast %s: there are %s",
-			wanted,
-			safetext.List(slices.Sorted(maps.Keys(counts))),
-		)
+		return nil, fmt.Errorf("no subject has a contrast %s: there are %s", wanted,
+			safetext.List(slices.Sorted(maps.Keys(counts))))
 	case wanted == "" && len(counts) > 1:
 		d.note("contrasts differ from subject to subject: %s; --contrast chooses one", safetext.List(listed))
 	}
@@ -231,9 +218,7 @@ func contrastsOf(scans []candidate) []string {
 	all := map[string]bool{}
 	for _, c := range scans {
 		name := c.name.bids.contrast()
-		if name == "" {
-			name = "(none)"
-		}
+		name = cmp.Or(name, "(none)")
 		all[name] = true
 	}
 	return slices.Sorted(maps.Keys(all))
@@ -242,10 +227,8 @@ func contrastsOf(scans []candidate) []string {
 // withContrast keeps the scans of a contrast: those that are called so, or else those that have all
 // its words.
 func withContrast(scans []candidate, wanted string) []candidate {
-	called := slices.DeleteFunc(
-		slices.Clone(scans),
-		func(c candidate) bool { return !strings.EqualFold(c.name.bids.contrast(), wanted) },
-	)
+	called := slices.DeleteFunc(slices.Clone(scans),
+		func(c candidate) bool { return !strings.EqualFold(c.name.bids.contrast(), wanted) })
 	if len(called) > 0 {
 		return called
 	}
@@ -365,14 +348,9 @@ func (p *pairing) bidsPairs(d *Dataset, subjects, chosen map[string][]candidate,
 				p.labels[scan.name.key] = append(p.labels[scan.name.key], f.path)
 			}
 		case len(scans) > 1:
-			d.leaveOut(
-				f.path,
-				"%s: not used, because %d scans could be meant, such as %s and %s: say with --pairs which is",
-				f.path,
-				len(scans),
-				scans[0].path,
-				scans[1].path,
-			)
+			d.leaveOut(f.path,
+				"%s: not used, because %d scans could be meant, such as %s and %s: say with --pairs which is", f.path,
+				len(scans), scans[0].path, scans[1].path)
 		case len(fits(subjects[b.subject])) > 0:
 			d.leaveOut(f.path, "%s: passed over: labels of a contrast that is not taken", f.path)
 		default:

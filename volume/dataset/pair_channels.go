@@ -1,6 +1,7 @@
 package dataset
 
 import (
+	"cmp"
 	"fmt"
 	"maps"
 	"path/filepath"
@@ -96,9 +97,7 @@ func (p *pairing) joinChannels(names []string) error {
 // nameOf is the name in what is left of a scan's path without its channel; the root's own name
 // where nothing is left.
 func (p *pairing) nameOf(rest string) scanName {
-	if rest == "" {
-		rest = filepath.Base(absoluteOf(p.root))
-	}
+	rest = cmp.Or(rest, filepath.Base(absoluteOf(p.root)))
 	name := parseName(rest)
 	name.bids = nil
 	return name
@@ -182,9 +181,7 @@ func channelOf(relative string, names []string) (channel int, rest string, found
 	parts := strings.Split(relative, "/")
 	last := len(parts) - 1
 	stem, _ := format.Stem(parts[last])
-	if stem == "" {
-		stem = parts[last]
-	}
+	stem = cmp.Or(stem, parts[last])
 	folders := parts[:last]
 	path := func(stem string) string {
 		if stem == "" {

@@ -31,10 +31,9 @@ func (c Case) readMasks(o ReadOptions, scan *volume.Grid) (*volume.LabelMap, []s
 		}
 		if before, known := first[m.Label]; known {
 			if !before.same(l) {
-				return nil, nil,
-					fmt.Errorf("%s and %s are both %s by their names, and have "+
-						"different voxels: rename or remove one of them%s",
-						before.mask.Path, m.Path, m.Name, spellingHint(before.mask.Name, m.Name))
+				return nil, nil, fmt.Errorf("%s and %s are both %s by their names, and have "+
+					"different voxels: rename or remove one of them%s",
+					before.mask.Path, m.Path, m.Name, spellingHint(before.mask.Name, m.Name))
 			}
 			continue
 		}

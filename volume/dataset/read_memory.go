@@ -198,8 +198,8 @@ func (c Case) reading() int64 {
 
 // TooLarge is an error about memory with the name of what needs it.
 func (c Case) TooLarge(err error) error {
-	var tooMuch *memory.Error
-	if e, known := c.scanExtent(); known && errors.As(err, &tooMuch) {
+	_, tooMuch := errors.AsType[*memory.Error](err)
+	if e, known := c.scanExtent(); known && tooMuch {
 		return fmt.Errorf("%s, with %s voxels, %w", c.Image, numbers.Extents(e.grid.Shape[:]), err)
 	}
 	return err

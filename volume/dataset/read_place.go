@@ -68,10 +68,9 @@ func byIndex(path string, l *volume.LabelMap, v *volume.Volume, s *dicom.Series,
 		scan = s.Shape
 	}
 	if l.Shape != scan {
-		return nil,
-			fmt.Errorf("%s: has %v voxels, its scan has %v: labels go by index "+
-				"(--labels-by index) where both have the same",
-				path, numbers.Extents(l.Shape[:]), numbers.Extents(scan[:]))
+		return nil, fmt.Errorf("%s: has %v voxels, its scan has %v: labels go by index "+
+			"(--labels-by index) where both have the same",
+			path, numbers.Extents(l.Shape[:]), numbers.Extents(scan[:]))
 	}
 	if s == nil {
 		return &volume.LabelMap{Grid: v.Grid, Labels: l.Labels, Names: l.Names, Undrawn: l.Undrawn, Emptied: l.Emptied},

@@ -170,9 +170,8 @@ func (c Case) IsDICOM() bool {
 func byInstance(s *dicom.Series, labels []uint16) ([]uint16, error) {
 	area := s.Shape[0] * s.Shape[1]
 	if len(s.Instances) != s.Shape[2] {
-		return nil,
-			fmt.Errorf("%s holds several images: labels that count slices by "+
-				"instance number cannot be told where they belong", s.Files[0])
+		return nil, fmt.Errorf("%s holds several images: labels that count slices by "+
+			"instance number cannot be told where they belong", s.Files[0])
 	}
 	order := make([]int, len(s.Instances)) // the slices, by number
 	for k := range order {

@@ -236,9 +236,7 @@ func failed(s *Series) int {
 }
 
 // axial says whether slices lie across the body.
-func (s *Series) axial() bool {
-	return s.Axcodes != "" && strings.ContainsAny(s.Axcodes[2:], "IS")
-}
+func (s *Series) axial() bool { return s.Axcodes != "" && strings.ContainsAny(s.Axcodes[2:], "IS") }
 
 // compareNumbers orders series by their numbers, those without one last.
 func (s *Series) compareNumbers(o *Series) int {

@@ -25,6 +25,7 @@
 package dicom
 
 import (
+	"cmp"
 	"fmt"
 
 	"github.com/voxsaw/voxsaw/volume"
@@ -131,12 +132,8 @@ type Options struct {
 }
 
 func (o *Options) defaults() error {
-	if o.Tilt == "" {
-		o.Tilt = TiltResample
-	}
-	if o.Gaps == "" {
-		o.Gaps = GapsError
-	}
+	o.Tilt = cmp.Or(o.Tilt, TiltResample)
+	o.Gaps = cmp.Or(o.Gaps, GapsError)
 	switch o.Tilt {
 	case TiltResample, TiltKeep, TiltError:
 	default:

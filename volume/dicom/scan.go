@@ -298,9 +298,7 @@ func newSeries(v grouping.Volume) *Series {
 	if s.uids = uidsOf(all, func(im *stack.Image) string { return im.Series }); len(s.uids) > 0 {
 		s.UID = element.UID(s.uids[0])
 	}
-	if s.Number == "" {
-		s.Number = "(no number)"
-	}
+	s.Number = cmp.Or(s.Number, "(no number)")
 	if studies := uidsOf(all, func(im *stack.Image) string { return im.Study }); len(studies) == 1 {
 		s.Study = element.UID(studies[0]) // of several, none is the series'
 	}

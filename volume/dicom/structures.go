@@ -147,6 +147,4 @@ func WriteStructureSet(path string, l *volume.LabelMap, s *Series, o WriteOption
 }
 
 // IsStructureSet reports whether a file is an RT structure set, by what it says it is.
-func IsStructureSet(path string) bool {
-	return structures.Is(path)
-}
+func IsStructureSet(path string) bool { return structures.Is(path) }

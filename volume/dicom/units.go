@@ -152,6 +152,4 @@ func folded(text string) string { return strings.ToUpper(strings.ReplaceAll(text
 
 // InHU says whether the values are Hounsfield units, as far as anything says: those of a CT that
 // does not name another unit.
-func (s *Series) InHU() bool {
-	return s.Modality == "CT" && (s.Unit == "" || s.Unit == hounsfield)
-}
+func (s *Series) InHU() bool { return s.Modality == "CT" && (s.Unit == "" || s.Unit == hounsfield) }

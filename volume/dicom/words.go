@@ -122,12 +122,8 @@ func conditions(wanted string) (all []condition, err error) {
 				wanted,
 			)
 		case !slices.Contains(Words, key):
-			return nil, fmt.Errorf(
-				"series %q: there is no word %s: must be one of %s",
-				wanted,
-				m[1],
-				strings.Join(Words, ", "),
-			)
+			return nil, fmt.Errorf("series %q: there is no word %s: must be one of %s", wanted, m[1],
+				strings.Join(Words, ", "))
 		}
 		all = append(all, condition{key: key, text: strings.ToLower(m[3]), whole: m[2] == "="})
 	}

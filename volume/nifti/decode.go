@@ -1,6 +1,7 @@
 package nifti
 
 import (
+	"cmp"
 	"encoding/binary"
 	"errors"
 	"fmt"
@@ -44,9 +45,7 @@ func readVoxels[T voxel](h *Header, index int, most int64, into []T) ([]T, error
 // once.
 func readConverted[T voxel](h *Header, index int, most int64, into []T, convert func(dst []T, src []byte) bool) ([]T,
 	error) {
-	if most == 0 {
-		most = DefaultMaxBytes
-	}
+	most = cmp.Or(most, DefaultMaxBytes)
 	var t T
 	need := int64(h.Len()) * int64(binary.Size(t))
 	if need > most {

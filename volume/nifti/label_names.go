@@ -50,10 +50,8 @@ func withNames(l *volume.LabelMap, extensions []Extension) ([]Extension, error) 
 		return extensions, nil
 	}
 	names := maps.Clone(l.Names)
-	maps.DeleteFunc(
-		names,
-		func(label uint16, name string) bool { return name == "" || name == strconv.Itoa(int(label)) },
-	)
+	maps.DeleteFunc(names,
+		func(label uint16, name string) bool { return name == "" || name == strconv.Itoa(int(label)) })
 	if len(names) == 0 {
 		return extensions, nil
 	}

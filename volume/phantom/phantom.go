@@ -12,6 +12,7 @@
 package phantom
 
 import (
+	"cmp"
 	"fmt"
 	"math"
 	"math/rand/v2"
@@ -61,9 +62,7 @@ func New(number uint64, o Options) (*volume.Volume, *volume.LabelMap, error) {
 			o.Spacing[axis] = fieldOfView[axis] / float64(o.Shape[axis])
 		}
 	}
-	if o.Noise == 0 {
-		o.Noise = 15
-	}
+	o.Noise = cmp.Or(o.Noise, 15)
 	grid := volume.Grid{Shape: o.Shape, Affine: volume.Scaling(o.Spacing)}
 	for axis, n := range o.Shape {
 		grid.Affine[axis][3] = -o.Spacing[axis] * float64(n-1) / 2

@@ -7,6 +7,7 @@ import (
 	"errors"
 	"fmt"
 	"io/fs"
+	"maps"
 	"os"
 	"path/filepath"
 	"regexp"
@@ -51,8 +52,7 @@ func (j job) preparePart(ctx context.Context, part dataset.Part) (*Summary, erro
 	// Who has the folder alone is the last one: others have written their records before they let
 	// go of it.
 	release, err := atomicfile.Hold(j.dir)
-	var held *atomicfile.HeldError
-	if errors.As(err, &held) {
+	if _, held := errors.AsType[*atomicfile.HeldError](err); held {
 		summary.Waiting = waiting(j.dir, part.Of)
 		return summary, summary.failure(j)
 	}
@@ -248,9 +248,7 @@ func failedInParts(dir string) (map[string]string, error) {
 		if err := json.Unmarshal(data, &record); err != nil {
 			return nil, fmt.Errorf("%s is damaged (%w): prepare that part again", path, err)
 		}
-		for id, text := range record.Failed {
-			failed[id] = text
-		}
+		maps.Copy(failed, record.Failed)
 	}
 	return failed, nil
 }

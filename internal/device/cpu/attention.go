@@ -87,9 +87,7 @@ func (a attention) weights(b device.Buffer, i int) []float32 {
 	return row(b, a.s.Rows, (a.group*a.s.Heads+a.head)*a.s.Rows+i)
 }
 
-func (a attention) scale() float32 {
-	return float32(1 / math.Sqrt(float64(a.s.Columns/a.s.Heads)))
-}
+func (a attention) scale() float32 { return float32(1 / math.Sqrt(float64(a.s.Columns/a.s.Heads))) }
 
 // addScaled: y += factor x
 func addScaled(y, x []float32, factor float32) {

@@ -1,6 +1,10 @@
 package cpu
 
-import "github.com/voxsaw/voxsaw/internal/device"
+import (
+	"slices"
+
+	"github.com/voxsaw/voxsaw/internal/device"
+)
 
 // chunk is how many elements of a plane (one block of one image) a kernel that streams through
 // memory takes at a time: 64 KiB, so that two or three tensors of it stay in L2. It is fixed, and
@@ -13,15 +17,8 @@ const cacheElements = 8 << 20
 // pastCaches says whether to store a result past the caches: where it is too large to be found
 // there by whoever reads it next, and not written over an operand, whose lines are there already.
 func pastCaches(y Slice, operands ...Slice) bool {
-	if len(y) < cacheElements {
-		return false
-	}
-	for _, x := range operands {
-		if len(x) > 0 && &x[0] == &y[0] {
-			return false
-		}
-	}
-	return true
+	return len(y) >= cacheElements &&
+		!slices.ContainsFunc(operands, func(x Slice) bool { return len(x) > 0 && &x[0] == &y[0] })
 }
 
 // chunks cuts planes into pieces of at most one chunk, and hands out pieces in items worth a

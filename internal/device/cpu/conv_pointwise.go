@@ -69,9 +69,7 @@ func (c *pixelChunks) pixels() int { return c.height * c.width }
 func (c *pixelChunks) count() int  { return (c.n + c.images - 1) / c.images * c.parts }
 
 // rows is the most that a chunk has.
-func (c *pixelChunks) rows() int {
-	return c.images * ((c.pixels() + c.parts - 1) / c.parts)
-}
+func (c *pixelChunks) rows() int { return c.images * ((c.pixels() + c.parts - 1) / c.parts) }
 
 // chunk is the images of a chunk, and the pixels of each.
 func (c *pixelChunks) chunk(i int) (n, endN, first, end int) {

@@ -10,9 +10,7 @@ import (
 )
 
 // at is p[i], p an array of unknown length: the generic kernels take what the assembly takes.
-func at(p *float32, i int) *float32 {
-	return (*float32)(unsafe.Add(unsafe.Pointer(p), 4*i))
-}
+func at(p *float32, i int) *float32 { return (*float32)(unsafe.Add(unsafe.Pointer(p), 4*i)) }
 
 // vector is the 16 elements from p[i].
 func vector(p *float32, i int) *[block]float32 {

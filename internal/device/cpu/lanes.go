@@ -1,8 +1,6 @@
 package cpu
 
-import (
-	"unsafe"
-)
+import "unsafe"
 
 //go:generate go run ./asm/lanes -pkg cpu -out lanes_kernels_amd64.s -stubs lanes_kernels_amd64.go -table lanes_tables_amd64.go
 //go:generate go run ./asm/lanes -pkg cpu -out lanes_kernels_arm64.s -stubs lanes_kernels_arm64.go -table lanes_tables_arm64.go

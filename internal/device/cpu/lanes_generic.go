@@ -9,12 +9,13 @@ import (
 // against.
 var genericLanes = &laneKernels{
 	activate: [2][3]func(y, x, r []float32, p *actParams, stream int){
-		{activateGeneric, activateFullGeneric, activateTiledGeneric},
-		{activateELUGeneric, activateELUFullGeneric, activateELUTiledGeneric},
+		{activateGeneric(normed, linear), activateGeneric(normedFull, linear), activateGeneric(normedTiled, linear)},
+		{activateGeneric(normed, elu), activateGeneric(normedFull, elu), activateGeneric(normedTiled, elu)},
 	},
 	gradient: [2][3]func(dz, dy, x, r []float32, p *actParams, s *actSums, stream int){
-		{gradientGeneric, gradientFullGeneric, gradientTiledGeneric},
-		{gradientELUGeneric, gradientELUFullGeneric, gradientELUTiledGeneric},
+		{gradientGeneric(normed, linearGrad), gradientGeneric(normedFull, linearGrad),
+			gradientGeneric(normedTiled, linearGrad)},
+		{gradientGeneric(normed, eluGrad), gradientGeneric(normedFull, eluGrad), gradientGeneric(normedTiled, eluGrad)},
 	},
 	mix:          mixGeneric,
 	sum:          sumGeneric,
@@ -37,6 +38,21 @@ var genericLanes = &laneKernels{
 	dotRows:      1,
 }
 
+// A preactivation is what is activated: element i, in lane l, which lies d beside the mean.
+type preactivation func(d float32, r []float32, i, l int, p *actParams) float32
+
+func normed(d float32, _ []float32, _, l int, p *actParams) float32 { return d*p.scale[l] + p.shift[l] }
+
+// normedFull adds an element of the residual to each.
+func normedFull(d float32, r []float32, i, l int, p *actParams) float32 {
+	return d*p.scale[l] + p.shift[l] + r[i]*p.residual[l]
+}
+
+// normedTiled adds one element of the residual to all channels of a voxel.
+func normedTiled(d float32, r []float32, i, l int, p *actParams) float32 {
+	return d*p.scale[l] + p.shift[l] + r[i/block]*p.residual[l]
+}
+
 func linear(z, slope float32) float32 {
 	if z > 0 {
 		return z
@@ -44,120 +60,49 @@ func linear(z, slope float32) float32 {
 	return z * slope
 }
 
-func elu(z float32) float32 {
+func elu(z, _ float32) float32 {
 	if z > 0 {
 		return z
 	}
 	return exp(z) - 1
 }
 
-func activateGeneric(y, x, _ []float32, p *actParams, _ int) {
-	for i := range y {
-		l := i % block
-		y[i] = linear((x[i]-p.mean[l])*p.scale[l]+p.shift[l], p.slope[l])
+func activateGeneric(z preactivation, f func(z, slope float32) float32) func(y, x, r []float32, p *actParams, _ int) {
+	return func(y, x, r []float32, p *actParams, _ int) {
+		for i := range y {
+			l := i % block
+			y[i] = f(z(x[i]-p.mean[l], r, i, l, p), p.slope[l])
+		}
 	}
 }
 
-func activateFullGeneric(y, x, r []float32, p *actParams, _ int) {
-	for i := range y {
-		l := i % block
-		y[i] = linear((x[i]-p.mean[l])*p.scale[l]+p.shift[l]+r[i]*p.residual[l], p.slope[l])
-	}
-}
-
-func activateTiledGeneric(y, x, r []float32, p *actParams, _ int) {
-	for i := range y {
-		l := i % block
-		y[i] = linear((x[i]-p.mean[l])*p.scale[l]+p.shift[l]+r[i/block]*p.residual[l], p.slope[l])
-	}
-}
-
-func activateELUGeneric(y, x, _ []float32, p *actParams, _ int) {
-	for i := range y {
-		l := i % block
-		y[i] = elu((x[i]-p.mean[l])*p.scale[l] + p.shift[l])
-	}
-}
-
-func activateELUFullGeneric(y, x, r []float32, p *actParams, _ int) {
-	for i := range y {
-		l := i % block
-		y[i] = elu((x[i]-p.mean[l])*p.scale[l] + p.shift[l] + r[i]*p.residual[l])
-	}
-}
-
-func activateELUTiledGeneric(y, x, r []float32, p *actParams, _ int) {
-	for i := range y {
-		l := i % block
-		y[i] = elu((x[i]-p.mean[l])*p.scale[l] + p.shift[l] + r[i/block]*p.residual[l])
-	}
-}
-
-// linearGrad returns dz and adds element i to the sums, d = x - mean.
-func linearGrad(dy, z, d float32, l int, p *actParams, s *actSums) float32 {
+// linearGrad returns dz and adds to the slope's gradient.
+func linearGrad(dy, z float32, l int, p *actParams, s *actSums) float32 {
 	if !(z > 0) {
 		s.dslope[l] += dy * z
 		dy *= p.slope[l]
 	}
-	s.dz[l] += dy
-	s.dzx[l] += dy * d
 	return dy
 }
 
-func eluGrad(dy, z, d float32, l int, s *actSums) float32 {
+func eluGrad(dy, z float32, _ int, _ *actParams, _ *actSums) float32 {
 	if !(z > 0) {
 		dy *= exp(z)
 	}
-	s.dz[l] += dy
-	s.dzx[l] += dy * d
 	return dy
 }
 
-func gradientGeneric(dz, dy, x, _ []float32, p *actParams, s *actSums, _ int) {
-	for i := range dz {
-		l := i % block
-		d := x[i] - p.mean[l]
-		dz[i] = linearGrad(dy[i], d*p.scale[l]+p.shift[l], d, l, p, s)
-	}
-}
-
-func gradientFullGeneric(dz, dy, x, r []float32, p *actParams, s *actSums, _ int) {
-	for i := range dz {
-		l := i % block
-		d := x[i] - p.mean[l]
-		dz[i] = linearGrad(dy[i], d*p.scale[l]+p.shift[l]+r[i]*p.residual[l], d, l, p, s)
-	}
-}
-
-func gradientTiledGeneric(dz, dy, x, r []float32, p *actParams, s *actSums, _ int) {
-	for i := range dz {
-		l := i % block
-		d := x[i] - p.mean[l]
-		dz[i] = linearGrad(dy[i], d*p.scale[l]+p.shift[l]+r[i/block]*p.residual[l], d, l, p, s)
-	}
-}
-
-func gradientELUGeneric(dz, dy, x, _ []float32, p *actParams, s *actSums, _ int) {
-	for i := range dz {
-		l := i % block
-		d := x[i] - p.mean[l]
-		dz[i] = eluGrad(dy[i], d*p.scale[l]+p.shift[l], d, l, s)
-	}
-}
-
-func gradientELUFullGeneric(dz, dy, x, r []float32, p *actParams, s *actSums, _ int) {
-	for i := range dz {
-		l := i % block
-		d := x[i] - p.mean[l]
-		dz[i] = eluGrad(dy[i], d*p.scale[l]+p.shift[l]+r[i]*p.residual[l], d, l, s)
-	}
-}
-
-func gradientELUTiledGeneric(dz, dy, x, r []float32, p *actParams, s *actSums, _ int) {
-	for i := range dz {
-		l := i % block
-		d := x[i] - p.mean[l]
-		dz[i] = eluGrad(dy[i], d*p.scale[l]+p.shift[l]+r[i/block]*p.residual[l], d, l, s)
+// gradientGeneric adds each element of dz to the sums, too, and times d, which is x - mean.
+func gradientGeneric(z preactivation, f func(dy, z float32, l int, p *actParams, s *actSums) float32) func(
+	dz, dy, x, r []float32, p *actParams, s *actSums, _ int) {
+	return func(dz, dy, x, r []float32, p *actParams, s *actSums, _ int) {
+		for i := range dz {
+			l := i % block
+			d := x[i] - p.mean[l]
+			dz[i] = f(dy[i], z(d, r, i, l, p), l, p, s)
+			s.dz[l] += dz[i]
+			s.dzx[l] += dz[i] * d
+		}
 	}
 }
 

@@ -311,9 +311,7 @@ func (a conv5Rows) tiles() int { return int(a.Size[0]) * a.tilesOfPlane() }
 
 func (a conv5Rows) tilesOfPlane() int { return blocksOf(int(a.Size[1]), int(a.Rows)) }
 
-func (a conv5Rows) threads() int {
-	return 32 * blocksOf(int(a.Rows*a.Size[2]), a.tile.voxels)
-}
+func (a conv5Rows) threads() int { return 32 * blocksOf(int(a.Rows*a.Size[2]), a.tile.voxels) }
 
 // shared is the bytes of shared memory: two stages of x, or the result and its moments.
 func (a conv5Rows) shared() int {

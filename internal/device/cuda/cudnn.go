@@ -113,9 +113,7 @@ func expanded(pattern string) string {
 }
 
 // cudnnVersion writes cuDNN's number of a version as people do.
-func cudnnVersion(v int) string {
-	return fmt.Sprintf("%d.%d.%d", v/10000, v/100%100, v%100)
-}
+func cudnnVersion(v int) string { return fmt.Sprintf("%d.%d.%d", v/10000, v/100%100, v%100) }
 
 // openCuDNN opens the library for this device, or says why it cannot be used with it.
 func (d *Device) openCuDNN() (*cudnn, error) {

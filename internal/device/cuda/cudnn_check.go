@@ -150,12 +150,8 @@ func (d *Device) problemFor(s device.ConvSpec, kind device.ConvKind) (*problem, 
 		operands, p.result, p.plain = []device.Tensor{x, y}, device.Tensor{Shape: s.WShape()}, true
 	}
 	r := rand.New(rand.NewPCG(1, uint64(len(name))))
-	err := p.fill(
-		d,
-		r,
-		operands,
-		func(b device.Buffer, t device.Tensor, values []float32) error { return d.Upload(b, t, values) },
-	)
+	err := p.fill(d, r, operands,
+		func(b device.Buffer, t device.Tensor, values []float32) error { return d.Upload(b, t, values) })
 	if kind != device.ConvWeights {
 		weights := []device.Tensor{{Shape: s.WShape()}}
 		if s.Bias {

@@ -13,7 +13,6 @@ const Compiled = false
 
 // Open says that the program was built without CUDA.
 func Open(Options) (device.Device, error) {
-	return nil,
-		errors.New("this program was built without CUDA: take the archive of a release whose name ends in " +
-			"linux_amd64_gpu, or build with -tags gpu (scripts/cuda-toolchain.py says how)")
+	return nil, errors.New("this program was built without CUDA: take the archive of a release whose name ends in " +
+		"linux_amd64_gpu, or build with -tags gpu (scripts/cuda-toolchain.py says how)")
 }

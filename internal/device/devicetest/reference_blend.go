@@ -1,8 +1,6 @@
 package devicetest
 
-import (
-	"github.com/voxsaw/voxsaw/internal/device"
-)
+import "github.com/voxsaw/voxsaw/internal/device"
 
 // Blend implements [device.Blender].
 func (reference) Blend(s device.BlendSpec) (device.Kernel, error) {

@@ -300,11 +300,8 @@ func Conv(t *testing.T, dev device.Device) {
 	})
 	refuses(t, dev, func(d device.Device) (device.Kernel, error) { return d.Conv(device.ConvSpec{}) })
 	if stepper, ok := dev.(device.WeightStepper); ok {
-		refuses(
-			t,
-			dev,
-			func(device.Device) (device.Kernel, error) { return stepper.ConvGradWeightsSGD(device.ConvSpec{}) },
-		)
+		refuses(t, dev,
+			func(device.Device) (device.Kernel, error) { return stepper.ConvGradWeightsSGD(device.ConvSpec{}) })
 	}
 }
 

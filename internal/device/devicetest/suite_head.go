@@ -34,11 +34,8 @@ func MatMul(t *testing.T, dev device.Device) {
 			})
 		}
 	}
-	refuses(
-		t,
-		dev,
-		func(d device.Device) (device.Kernel, error) { return d.MatMul(device.MatMulSpec{M: 1, N: 0, K: 1}) },
-	)
+	refuses(t, dev,
+		func(d device.Device) (device.Kernel, error) { return d.MatMul(device.MatMulSpec{M: 1, N: 0, K: 1}) })
 }
 
 // Softmax checks Softmax and SoftmaxGrad.
@@ -52,14 +49,9 @@ func Softmax(t *testing.T, dev device.Device) {
 			}
 			compare(t, dev, tight, func(d device.Device) (device.Kernel, error) { return d.Softmax(tensorOf(dev, s)) },
 				[]operand{output(s...)}, []operand{x})
-			compare(
-				t,
-				dev,
-				tight,
+			compare(t, dev, tight,
 				func(d device.Device) (device.Kernel, error) { return d.SoftmaxGrad(tensorOf(dev, s)) },
-				[]operand{output(s...)},
-				[]operand{positive(r, s...), random(r, s...)},
-			)
+				[]operand{output(s...)}, []operand{positive(r, s...), random(r, s...)})
 		})
 	}
 	t.Run("gradients", func(t *testing.T) {
@@ -186,30 +178,12 @@ func Rows(t *testing.T, dev device.Device) {
 		{Groups: 3, Rows: 8, Columns: 33}, {Groups: 2, Rows: 27, Columns: 27}} {
 		n := s.Groups * s.Rows
 		x, pairs := random(r, n, s.Columns), random(r, n*s.Rows, s.Columns)
-		compare(
-			t,
-			dev,
-			tight,
-			func(d device.Device) (device.Kernel, error) { return d.MeanOfOthers(s) },
-			[]operand{output(n, s.Columns)},
-			[]operand{x},
-		)
-		compare(
-			t,
-			dev,
-			tight,
-			func(d device.Device) (device.Kernel, error) { return d.PairSum(s) },
-			[]operand{output(n*s.Rows, s.Columns)},
-			[]operand{x, random(r, n, s.Columns)},
-		)
-		compare(
-			t,
-			dev,
-			tight,
-			func(d device.Device) (device.Kernel, error) { return d.PairSumGrad(s) },
-			[]operand{output(n, s.Columns), output(n, s.Columns)},
-			[]operand{pairs},
-		)
+		compare(t, dev, tight, func(d device.Device) (device.Kernel, error) { return d.MeanOfOthers(s) },
+			[]operand{output(n, s.Columns)}, []operand{x})
+		compare(t, dev, tight, func(d device.Device) (device.Kernel, error) { return d.PairSum(s) },
+			[]operand{output(n*s.Rows, s.Columns)}, []operand{x, random(r, n, s.Columns)})
+		compare(t, dev, tight, func(d device.Device) (device.Kernel, error) { return d.PairSumGrad(s) },
+			[]operand{output(n, s.Columns), output(n, s.Columns)}, []operand{pairs})
 	}
 	// as many rows as columns: some sums are above 1, some below
 	for _, s := range []device.GroupSpec{{Groups: 1, Rows: 2, Columns: 2}, {Groups: 3, Rows: 8, Columns: 8},
@@ -255,9 +229,7 @@ func Rows(t *testing.T, dev device.Device) {
 			},
 		}.check(t)
 		differentiable{
-			forward: func(d device.Device) (device.Kernel, error) {
-				return d.ColumnSumLoss(s)
-			},
+			forward: func(d device.Device) (device.Kernel, error) { return d.ColumnSumLoss(s) },
 			backward: func(d device.Device) (device.Kernel, error) {
 				return d.ColumnSumLossGrad(s)
 			},

@@ -16,22 +16,12 @@ func Elementwise(t *testing.T, dev device.Device) {
 			x := random(r, s...)
 			compare(t, dev, tight, func(d device.Device) (device.Kernel, error) { return d.Add(tensorOf(dev, s)) },
 				[]operand{output(s...)}, []operand{x, random(r, s...)})
-			compare(
-				t,
-				dev,
-				tight,
+			compare(t, dev, tight,
 				func(d device.Device) (device.Kernel, error) { return d.Scale(tensorOf(dev, s), -0.3) },
-				[]operand{output(s...)},
-				[]operand{x},
-			)
-			compare(
-				t,
-				dev,
-				tight,
+				[]operand{output(s...)}, []operand{x})
+			compare(t, dev, tight,
 				func(d device.Device) (device.Kernel, error) { return d.ScaleChannels(tensorOf(dev, s)) },
-				[]operand{output(s...)},
-				[]operand{x, random(r, s[0], s[1])},
-			)
+				[]operand{output(s...)}, []operand{x, random(r, s[0], s[1])})
 			compare(t, dev, lossyTolerance,
 				func(d device.Device) (device.Kernel, error) { return d.SumChannels(tensorOf(dev, s)) },
 				[]operand{output(s[1])}, []operand{x})
@@ -144,11 +134,8 @@ func Reshape(t *testing.T, dev device.Device) {
 				[]operand{output(s...)}, []operand{y})
 		})
 	}
-	refuses(
-		t,
-		dev,
-		func(d device.Device) (device.Kernel, error) { return d.Flatten(device.Tensor{Shape: device.Shape{3}}) },
-	)
+	refuses(t, dev,
+		func(d device.Device) (device.Kernel, error) { return d.Flatten(device.Tensor{Shape: device.Shape{3}}) })
 }
 
 // Pool checks maxima, among them ties, and averages.

@@ -51,9 +51,7 @@ func (t Tile) each() int {
 }
 
 // Points is the number of multiplications: m+r-1, and with stride 2 those of both parts.
-func (t Tile) Points() int {
-	return t.Stride()*(t.each()-1) + t.Taps
-}
+func (t Tile) Points() int { return t.Stride()*(t.each()-1) + t.Taps }
 
 // Inputs is the number of inputs.
 func (t Tile) Inputs() int {

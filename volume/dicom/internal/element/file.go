@@ -70,9 +70,7 @@ func Reopen(path string, s Syntax, size int64) (*File, error) {
 func (f *File) Close() error { return f.file.Close() }
 
 // Walker returns a walker over the data set, whose elements begin at f.Start.
-func (f *File) Walker() *Walker {
-	return NewWalker(f, f.Size, f.Syntax.Order, f.Syntax.Implicit)
-}
+func (f *File) Walker() *Walker { return NewWalker(f, f.Size, f.Syntax.Order, f.Syntax.Implicit) }
 
 // blocks are for the beginnings of files: of a hundred thousand that are no DICOM, each would be
 // garbage.

@@ -279,10 +279,8 @@ func better(all []stack.Slice, parts [][]stack.Slice) bool {
 		return false
 	}
 	if stack.Crowded(all) > 0 {
-		return !slices.ContainsFunc(
-			several,
-			func(p []stack.Slice) bool { return stack.Crowded(p) > 0 && volumesIn(p) == nil },
-		)
+		return !slices.ContainsFunc(several,
+			func(p []stack.Slice) bool { return stack.Crowded(p) > 0 && volumesIn(p) == nil })
 	}
 	if slices.ContainsFunc(several, func(p []stack.Slice) bool { return !stack.Regular(p) }) {
 		return false

@@ -133,12 +133,8 @@ func inOrder(all []stack.Slice) bool {
 // there is none of it.
 func complete(all []stack.Slice) bool {
 	places := len(placesOf(all))
-	for _, part := range parted(all, seriesOf) {
-		if len(part) < len(all) && len(placesOf(part)) == places {
-			return true
-		}
-	}
-	return false
+	return slices.ContainsFunc(parted(all, seriesOf),
+		func(one []stack.Slice) bool { return len(one) < len(all) && len(placesOf(one)) == places })
 }
 
 // contradictory reports whether something says that slices are of several series: two modalities,

@@ -273,9 +273,7 @@ func unwrap(data []byte) ([]byte, error) {
 			}
 			length, header = binary.BigEndian.Uint64(data[8:]), 16
 		}
-		if length == 0 {
-			length = uint64(len(data))
-		}
+		length = cmp.Or(length, uint64(len(data)))
 		if length < header || length > uint64(len(data)) {
 			break
 		}

@@ -40,10 +40,8 @@ type segmentCodes struct{ Category, Property, Side Code }
 // CodesOf looks a label's name up: kidney_left, Left kidney, liver tumour. A name that is not
 // known is coded as tissue.
 func CodesOf(name string) segmentCodes {
-	words := strings.FieldsFunc(
-		strings.ToLower(name),
-		func(r rune) bool { return r < 'a' && (r < '0' || r > '9') || r > 'z' && r < 128 },
-	)
+	words := strings.FieldsFunc(strings.ToLower(name),
+		func(r rune) bool { return r < 'a' && (r < '0' || r > '9') || r > 'z' && r < 128 })
 	find := func(table map[string]Code, words []string) (Code, bool) {
 		text := strings.Join(words, " ")
 		if other := Synonyms[text]; other != "" {

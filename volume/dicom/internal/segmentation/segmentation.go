@@ -275,12 +275,8 @@ func (p *segParser) top(w *element.Walker, e element.Element) (err error) {
 			return nil
 		}, p.segment)
 	case tag.SharedFunctionalGroupsSequence:
-		err = w.Items(
-			e,
-			0,
-			nil,
-			func(in *element.Walker, e element.Element) error { return p.groups(in, e, &p.shared) },
-		)
+		err = w.Items(e, 0, nil,
+			func(in *element.Walker, e element.Element) error { return p.groups(in, e, &p.shared) })
 	case tag.PerFrameFunctionalGroupsSequence:
 		err = w.Items(e, 0, func() error {
 			if len(p.frames) == maxSegFrames || int64(len(p.frames)) > im.Size/minSegFrame {

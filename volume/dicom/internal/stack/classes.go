@@ -80,9 +80,7 @@ func (im *Image) checkFrames() error {
 
 // IsSEG reports whether objects of a SOP class are SEG: Segmentation Storage or Label Map
 // Segmentation Storage.
-func IsSEG(class string) bool {
-	return class == ClassSEG || class == classLabelMapSEG
-}
+func IsSEG(class string) bool { return class == ClassSEG || class == classLabelMapSEG }
 
 const (
 	ClassSEG         = "1.2.840.10008.5.1.4.1.1.66.4"

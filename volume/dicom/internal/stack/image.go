@@ -277,12 +277,8 @@ func (im *Image) fill(b *element.Collector) error {
 
 // checkBits completes what is said about the bits of a sample, and refuses what cannot be.
 func (im *Image) checkBits() error {
-	if im.Stored == 0 {
-		im.Stored = im.Allocated
-	}
-	if im.High == 0 {
-		im.High = im.Stored - 1
-	}
+	im.Stored = cmp.Or(im.Stored, im.Allocated)
+	im.High = cmp.Or(im.High, im.Stored-1)
 	if right := im.Stored - 1; im.Stored <= im.Allocated && im.High != right && (im.High >= im.Allocated ||
 		im.Stored == im.Allocated) {
 		// Samples can lie in one place only.

@@ -1,6 +1,7 @@
 package stack
 
 import (
+	"cmp"
 	"fmt"
 	"math"
 	"slices"
@@ -154,15 +155,9 @@ func (f *Info) under(o Info) {
 	if f.ImageType == nil {
 		f.ImageType = o.ImageType
 	}
-	if f.Thickness == 0 {
-		f.Thickness = o.Thickness
-	}
-	if f.Between == 0 {
-		f.Between = o.Between
-	}
-	if f.RealWorld == "" {
-		f.RealWorld = o.RealWorld
-	}
+	f.Thickness = cmp.Or(f.Thickness, o.Thickness)
+	f.Between = cmp.Or(f.Between, o.Between)
+	f.RealWorld = cmp.Or(f.RealWorld, o.RealWorld)
 	for n := range f.VolumeKeys {
 		if f.VolumeKeys[n] == "" {
 			f.VolumeKeys[n] = o.VolumeKeys[n]

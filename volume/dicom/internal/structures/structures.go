@@ -213,12 +213,8 @@ func (p *parser) reference(in *element.Walker, e element.Element, depth int) err
 		}
 		return err
 	case tag.RTReferencedStudySequence, tag.RTReferencedSeriesSequence:
-		return in.Items(
-			e,
-			depth,
-			nil,
-			func(in *element.Walker, e element.Element) error { return p.reference(in, e, depth+1) },
-		)
+		return in.Items(e, depth, nil,
+			func(in *element.Walker, e element.Element) error { return p.reference(in, e, depth+1) })
 	case tag.ContourImageSequence:
 		_, err := images(in, e, depth, p.set.Listed)
 		return err

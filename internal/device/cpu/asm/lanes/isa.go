@@ -353,9 +353,7 @@ func (e exponential) of(x lanes) lanes {
 func pointer(name string) Mem { return Mem{Base: Load(Param(name), GP64())} }
 func slice(name string) Mem   { return Mem{Base: Load(Param(name).Base(), GP64())} }
 
-func length(name string) reg.GPVirtual {
-	return Load(Param(name).Len(), GP64()).(reg.GPVirtual)
-}
+func length(name string) reg.GPVirtual { return Load(Param(name).Len(), GP64()).(reg.GPVirtual) }
 
 // voxels emits body for each 16 elements of n; the pointers then step to the next ones.
 func voxels(n reg.GPVirtual, body func(), pointers ...Mem) {

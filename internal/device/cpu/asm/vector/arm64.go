@@ -1,6 +1,7 @@
 package vector
 
 import (
+	"cmp"
 	"fmt"
 	"strings"
 
@@ -389,9 +390,7 @@ func (t *translation) instruction(i *ir.Instruction) error {
 		t.add(instruction{kind: comeback, text: fixed("RET")})
 	case "VMOVUPS", "VMOVUPD", "VMOVAPS", "VMOVNTPS", "VMOVSS", "MOVSD":
 		bytes := map[string]int{"VMOVSS": 4, "MOVSD": 8}[i.Opcode]
-		if bytes == 0 {
-			bytes = 16
-		}
+		bytes = cmp.Or(bytes, 16)
 		if m, ok := ops[1].(operand.Mem); ok {
 			t.storeFrom(t.of(ops[0]), m, bytes)
 		} else if m, ok := ops[0].(operand.Mem); ok {
