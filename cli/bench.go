@@ -259,25 +259,25 @@ func cube(n int) [3]int { return [3]int{n, n, n} }
 
 // writeProfile shows where the time of a step goes, by kind of kernel and then kernel by kernel.
 func writeProfile(w io.Writer, p *bench.Profile) error {
-	rows := func(parts []bench.Part) (rows [][]string) {
-		for _, part := range parts {
+	rows := func(entries []bench.Entry) (rows [][]string) {
+		for _, e := range entries {
 			rate := ""
-			if part.FLOPs > 0 && part.Seconds > 1e-6 { // what does nothing has no rate
-				rate = fmt.Sprintf("%.0f", part.FLOPs/part.Seconds/1e9)
+			if e.FLOPs > 0 && e.Seconds > 1e-6 { // what does nothing has no rate
+				rate = fmt.Sprintf("%.0f", e.FLOPs/e.Seconds/1e9)
 			}
 			moved := ""
-			if part.Bytes > 0 && part.Seconds > 1e-6 {
-				moved = fmt.Sprintf("%.1f", part.Bytes/part.Seconds/1e9)
+			if e.Bytes > 0 && e.Seconds > 1e-6 {
+				moved = fmt.Sprintf("%.1f", e.Bytes/e.Seconds/1e9)
 			}
-			rows = append(rows, []string{part.Name, part.Phase, strconv.Itoa(part.Calls),
-				fmt.Sprintf("%.2f", 1e3*part.Seconds), fmt.Sprintf("%.1f", 100*part.Seconds/p.Seconds), rate, moved})
+			rows = append(rows, []string{e.Name, e.Phase, strconv.Itoa(e.Calls),
+				fmt.Sprintf("%.2f", 1e3*e.Seconds), fmt.Sprintf("%.1f", 100*e.Seconds/p.Seconds), rate, moved})
 		}
 		return rows
 	}
 	header := []string{"", "phase", "calls", "ms", "%", "GFLOP/s", "GB/s"}
 	right := []bool{false, false, true, true, true, true, true}
 	if err := terminal.Table(w, terminal.TableData{Title: "Kernels", Header: header, Right: right,
-		Rows: rows(p.Parts)}); err != nil {
+		Rows: rows(p.Entries)}); err != nil {
 		return err
 	}
 	return terminal.Table(w, terminal.TableData{

@@ -203,7 +203,7 @@ func (r *runFlags) planOf(cmd *cobra.Command, o any, t *voxsaw.Training, checkpo
 // how often to validate and to save.
 func (r *runFlags) follow(cmd *cobra.Command, o any, t *voxsaw.Training, path string, text []byte) error {
 	said, given := *t, givenSettings(cmd)
-	if err := config.Part(path, text, section(cmd), o); err != nil {
+	if err := config.ParseSection(path, text, section(cmd), o); err != nil {
 		return err
 	}
 	if given("validate_every") {
@@ -268,10 +268,10 @@ func (o *crossvalOptions) plan(cmd *cobra.Command, f *studyFlags) error {
 			defaultHours, numbers.Count(p.Pretrain, "step"), sizesOf(p.Finetune), numbers.Count(p.Steps, "step"), path)
 	}
 	f.planned = text
-	if err := config.Part(path, text, "finetune", &o.Finetune); err != nil {
+	if err := config.ParseSection(path, text, "finetune", &o.Finetune); err != nil {
 		return err
 	}
-	if err := config.Part(path, text, "pretrain", &o.Pretrain); err != nil {
+	if err := config.ParseSection(path, text, "pretrain", &o.Pretrain); err != nil {
 		return err
 	}
 	return resolve(cmd, o) // flags win

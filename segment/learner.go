@@ -229,7 +229,7 @@ func (l *learner) lossMetrics(statistics []float32) []voxsaw.Metric {
 
 // forward runs the network on a batch.
 func (l *learner) forward(step int, b *batch) error {
-	if err := l.program.SetPart(l.config.Train.Seed, uint64(step), l.bench.Group.Part()); err != nil {
+	if err := l.program.SetMicroBatch(l.config.Train.Seed, uint64(step), l.bench.Group.MicroBatch()); err != nil {
 		return err
 	}
 	if err := l.program.Set("image", b.images); err != nil {

@@ -87,8 +87,8 @@ func (p *Predictor) Fits(g volume.Grid, voxelBytes int, o MapOptions) error {
 }
 
 // wanted says which maps to make of a scan whose part is prepared, and where.
-func (p *Predictor) wanted(part volume.Part, o MapOptions) (sliding.Wanted, error) {
-	to, err := p.config.Preparation.Restoration(part)
+func (p *Predictor) wanted(bounds volume.Bounds, o MapOptions) (sliding.Wanted, error) {
+	to, err := p.config.Preparation.Restoration(bounds)
 	w := sliding.Wanted{Classes: to, Probabilities: o.Probabilities, Logits: o.Logits}
 	if !o.Prepared {
 		w.Maps = to
@@ -109,20 +109,20 @@ func (p *Predictor) PredictMaps(ctx context.Context, v *volume.Volume, o MapOpti
 	if o.Logits && !p.options.Logits {
 		return nil, nil, errors.New("logits are wanted of a predictor that was made without Inference.Logits")
 	}
-	part, err := p.config.Preparation.Part(v, more...)
+	bounds, err := p.config.Preparation.Bounds(v, more...)
 	if err != nil {
 		return nil, nil, fmt.Errorf("preparing the scan: %w", err)
 	}
-	wanted, err := p.wanted(part, o)
+	wanted, err := p.wanted(bounds, o)
 	if err != nil {
 		return nil, nil, err
 	}
 	held := sliding.Held{}
 	channels := append([]*volume.Volume{v}, more...)
-	mask := p.config.Preparation.Mask(part, channels...)
+	mask := p.config.Preparation.Mask(bounds, channels...)
 	for n, channel := range channels {
 		how := p.config.Preparation.Channel(n)
-		prepared, err := how.ApplyMasked(channel, part, mask)
+		prepared, err := how.ApplyMasked(channel, bounds, mask)
 		if err != nil {
 			return nil, nil, fmt.Errorf("preparing the scan: %w", err)
 		}

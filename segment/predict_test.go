@@ -142,7 +142,7 @@ func TestPredictionsOfAPart(t *testing.T) {
 	if slices.Max(scan.Labels) == 0 {
 		t.Error("nothing was found: the test says nothing")
 	}
-	n, box := scan.Len(), c.Part()
+	n, box := scan.Len(), c.Bounds()
 	for at, label := range scan.Labels {
 		voxel := [3]int{at % scan.Shape[0], at / scan.Shape[0] % scan.Shape[1], at / scan.Shape[0] / scan.Shape[1]}
 		inside := true

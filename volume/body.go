@@ -8,29 +8,29 @@ import (
 	"github.com/voxsaw/voxsaw/internal/numbers"
 )
 
-// This file: what part of a scan is prepared. Around a patient a CT shows air, often more of it
+// This file: which box of a scan is prepared. Around a patient a CT shows air, often more of it
 // than patient, and a network learns nothing from it.
 
-// A Box is a part of a grid: Size voxels from Origin on.
+// A Box lies in a grid: Size voxels from Origin on.
 type Box struct {
 	Origin [3]int `json:"origin"`
 	Size   [3]int `json:"size"`
 }
 
-// A Part is a box of a scan's voxels, which is what of the scan is prepared.
-type Part struct {
+// Bounds are the box of a scan that is prepared, and the grid of the whole scan.
+type Bounds struct {
 	Scan Grid
 	Box
 }
 
-// Whole is the part that leaves nothing out.
-func (g Grid) Whole() Part { return Part{g, Box{Size: g.Shape}} }
+// Whole are the bounds that leave nothing out.
+func (g Grid) Whole() Bounds { return Bounds{g, Box{Size: g.Shape}} }
 
 // IsWhole reports whether nothing is left out.
-func (p Part) IsWhole() bool { return p.Box == Box{Size: p.Scan.Shape} }
+func (p Bounds) IsWhole() bool { return p.Box == Box{Size: p.Scan.Shape} }
 
 // Grid is that of the voxels in the box.
-func (p Part) Grid() Grid {
+func (p Bounds) Grid() Grid {
 	if p.IsWhole() {
 		return p.Scan // to the bit
 	}
@@ -38,25 +38,25 @@ func (p Part) Grid() Grid {
 }
 
 // Share is how many of the scan's voxels lie in the box, from 0 to 1.
-func (p Part) Share() float64 {
+func (p Bounds) Share() float64 {
 	return float64(p.Size[0]) * float64(p.Size[1]) * float64(p.Size[2]) / float64(p.Scan.Len())
 }
 
 // Check says what is wrong with a box that does not lie inside the scan.
-func (p Part) Check() error {
+func (p Bounds) Check() error {
 	for a := range 3 {
 		if p.Origin[a] < 0 || p.Size[a] < 1 || p.Size[a] > p.Scan.Shape[a]-p.Origin[a] {
-			return fmt.Errorf("a part of %v voxels from %v on does not lie in a scan of %v", numbers.Extents(p.Size[:]),
+			return fmt.Errorf("a box of %v voxels from %v on does not lie in a scan of %v", numbers.Extents(p.Size[:]),
 				numbers.List(p.Origin[:]), numbers.Extents(p.Scan.Shape[:]))
 		}
 	}
 	return nil
 }
 
-// of says whether it is a part of a scan on g.
-func (p Part) of(g Grid) error {
+// of says whether they are bounds in a scan on g.
+func (p Bounds) of(g Grid) error {
 	if p.Scan.Shape != g.Shape {
-		return fmt.Errorf("a part of a scan of %v voxels is no part of one of %v", numbers.Extents(p.Scan.Shape[:]),
+		return fmt.Errorf("a box in a scan of %v voxels is none in one of %v", numbers.Extents(p.Scan.Shape[:]),
 			numbers.Extents(g.Shape[:]))
 	}
 	return p.Check()
@@ -77,7 +77,7 @@ const (
 // by an erosion, so that the shell of a table neither counts nor joins the patient to something
 // else; pieces of less than a hundredth of the largest one's volume are left out; the erosion is
 // made good, and 10 mm are added on every side. Where no tissue is found, it is the whole scan.
-func (v *Volume) Body() Part {
+func (v *Volume) Body() Bounds {
 	whole := v.Whole()
 	b := newBodyBlocks(v)
 	inner := b.eroded()
@@ -89,33 +89,33 @@ func (v *Volume) Body() Part {
 	if !found {
 		return whole
 	}
-	part, spacing := whole, v.Spacing()
+	bounds, spacing := whole, v.Spacing()
 	for a := range 3 {
 		margin := int(math.Ceil(bodyMargin/spacing[a])) + grown*b.side[a]
 		from := max(low[a]*b.side[a]-margin, 0)
 		to := min((high[a]+1)*b.side[a]+margin, v.Shape[a])
-		part.Origin[a], part.Size[a] = from, to-from
+		bounds.Origin[a], bounds.Size[a] = from, to-from
 	}
-	return part
+	return bounds
 }
 
 // Nonzero is the box around the voxels that are not 0: where there is no signal, masks and
 // reconstructions of MR and PET write 0. It is what nnU-Net crops scans to. It holds what is not 0
 // in any of the further channels, too, which have the same voxels. Where all voxels are 0, it is
 // the whole scan.
-func (v *Volume) Nonzero(more ...*Volume) Part {
+func (v *Volume) Nonzero(more ...*Volume) Bounds {
 	low, high := v.Shape, [3]int{-1, -1, -1}
 	for _, channel := range append([]*Volume{v}, more...) {
 		channel.widen(&low, &high)
 	}
-	part := v.Whole()
+	bounds := v.Whole()
 	if high[0] < 0 {
-		return part
+		return bounds
 	}
 	for a := range 3 {
-		part.Origin[a], part.Size[a] = low[a], high[a]+1-low[a]
+		bounds.Origin[a], bounds.Size[a] = low[a], high[a]+1-low[a]
 	}
-	return part
+	return bounds
 }
 
 // widen widens a box, from its lowest to its highest voxel, to hold the voxels that are not 0.

@@ -61,25 +61,25 @@ func TestBody(t *testing.T) {
 			return v
 		}(), [3]int{}, [3]int{40, 40, 10}, 1},
 	} {
-		part := c.v.Body()
-		if err := part.Check(); err != nil {
+		bounds := c.v.Body()
+		if err := bounds.Check(); err != nil {
 			t.Errorf("%s: %v", name, err)
 		}
 		for a := range 3 {
-			if part.Origin[a] > c.low[a] || part.Origin[a]+part.Size[a] < c.high[a] {
-				t.Errorf("%s: the box %v leaves out voxels from %v to %v", name, part.Box, c.low, c.high)
+			if bounds.Origin[a] > c.low[a] || bounds.Origin[a]+bounds.Size[a] < c.high[a] {
+				t.Errorf("%s: the box %v leaves out voxels from %v to %v", name, bounds.Box, c.low, c.high)
 			}
 		}
-		if part.Share() > c.share {
-			t.Errorf("%s: the box %v keeps %.2f of the voxels, want %.2f at most", name, part.Box, part.Share(),
+		if bounds.Share() > c.share {
+			t.Errorf("%s: the box %v keeps %.2f of the voxels, want %.2f at most", name, bounds.Box, bounds.Share(),
 				c.share)
 		}
 		float := &Volume{Grid: c.v.Grid, Float32: make([]float32, len(c.v.Int16))}
 		for n, x := range c.v.Int16 {
 			float.Float32[n] = float32(x)
 		}
-		if got := float.Body(); got != part {
-			t.Errorf("%s: %v as int16, %v as float32", name, part, got)
+		if got := float.Body(); got != bounds {
+			t.Errorf("%s: %v as int16, %v as float32", name, bounds, got)
 		}
 	}
 }
@@ -104,18 +104,18 @@ func TestPreparedPart(t *testing.T) {
 	}{{CropNone, true}, {"", true}, {CropBody, false}, {CropAuto, false}} {
 		p := DefaultPreparation()
 		p.Crop = c.crop
-		part, err := p.Part(v)
+		bounds, err := p.Bounds(v)
 		if err != nil {
 			t.Fatal(err)
 		}
-		if part.IsWhole() != c.whole {
-			t.Errorf("crop %q: %v of %v", c.crop, part.Box, v.Shape)
+		if bounds.IsWhole() != c.whole {
+			t.Errorf("crop %q: %v of %v", c.crop, bounds.Box, v.Shape)
 		}
-		image, err := p.Apply(v, part)
+		image, err := p.Apply(v, bounds)
 		if err != nil {
 			t.Fatal(err)
 		}
-		labels, err := p.ApplyLabels(l, part)
+		labels, err := p.ApplyLabels(l, bounds)
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -137,7 +137,7 @@ func TestPreparedPart(t *testing.T) {
 				t.Fatalf("crop %q: voxel (%d, %d, %d) is %d, in the whole scan %d", c.crop, i, j, k, hu, want)
 			}
 		}
-		back, err := p.Restore(labels, part)
+		back, err := p.Restore(labels, bounds)
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -151,7 +151,7 @@ func TestPreparedPart(t *testing.T) {
 		}
 	}
 	p := DefaultPreparation()
-	if _, err := p.Apply(v, Part{Scan: v.Grid,
+	if _, err := p.Apply(v, Bounds{Scan: v.Grid,
 		Box: Box{Origin: [3]int{50, 0, 0}, Size: [3]int{20, 10, 10}}}); err == nil {
 		t.Error("a part beyond the scan was prepared")
 	}
@@ -162,7 +162,7 @@ func TestCropOfItself(t *testing.T) {
 	v := air([3]int{60, 60, 20}, [3]float64{2, 2, 4})
 	v.fill([3]int{6, 6, 0}, [3]int{54, 54, 20}, 40)
 	p := DefaultPreparation()
-	if part, err := p.Part(v); err != nil || !part.IsWhole() {
-		t.Errorf("%v, %v", part.Box, err)
+	if bounds, err := p.Bounds(v); err != nil || !bounds.IsWhole() {
+		t.Errorf("%v, %v", bounds.Box, err)
 	}
 }

@@ -50,7 +50,7 @@ func ExamplePreparation() {
 	}
 	how := volume.DefaultPreparation()
 	how.Spacing = [3]float64{2, 2, 2}
-	part, err := how.Part(scan)
+	part, err := how.Bounds(scan)
 	if err != nil {
 		log.Fatal(err)
 	}

@@ -39,12 +39,12 @@ type scheme struct {
 	// mask says that voxels of no value, 0, and not enclosed by others, are left out: the network
 	// sees 0 there, whatever the levels are.
 	mask bool
-	// levels of a part of a scan that was cut out already; nil: the preparation says them
+	// levels of a box of a scan that was cut out already; nil: the preparation says them
 	ofScan func(found Measured) (Levels, error)
 }
 
 // RegisterScheme adds a scheme that goes by the scan, in an init function: levels gives those of
-// what was measured of the part of a scan that is prepared. Values are clipped to the levels' ends
+// what was measured of the box of a scan that is prepared. Values are clipped to the levels' ends
 // if clip says so; a network sees them to 1/1024. A name that is taken is a panic. Prepared cases
 // are read by programs alone that have registered their scheme.
 func RegisterScheme(name string, clip bool, levels func(Measured) (Levels, error)) {
@@ -324,7 +324,7 @@ func (i Intensities) Of(number int16) float32 { return i.Scale*float32(number) +
 // Denormalise is the inverse of [Intensities.Normalise], as a number that need not be whole.
 func (i Intensities) Denormalise(x float32) float32 { return (x - i.Shift) / i.Scale }
 
-// Measured is what a scheme that goes by the scan asks of a part of it: its voxels that are finite,
+// Measured is what a scheme that goes by the scan asks of a box of it: its voxels that are finite,
 // and that the mask has, if there is one.
 type Measured struct {
 	Voxels    int
@@ -490,14 +490,14 @@ func quantilesOf(v *Volume, mask []bool, n int, shares ...float64) []float64 {
 	return values
 }
 
-// Mask is what channels of a scan, or of a part of it, share where the preparation of one of them
+// Mask is what channels of a scan, or of a box of it, share where the preparation of one of them
 // leaves out what is 0: what is not 0 in any of them, and what that encloses, as in nnU-Net. It is
 // nil where none does, for one channel, and without [Preparation.Masks]: each then has its own.
-func (p Preparation) Mask(part Part, channels ...*Volume) []bool {
+func (p Preparation) Mask(bounds Bounds, channels ...*Volume) []bool {
 	if len(channels) < 2 || p.Masks != MasksCommon || p.WithMasks().Masks == "" {
 		return nil
 	}
-	return present(part, channels)
+	return present(bounds, channels)
 }
 
 // WithMasks is the preparation of cases by this version, whose channels share a mask where one of
@@ -510,18 +510,18 @@ func (p Preparation) WithMasks() Preparation {
 	return p
 }
 
-// present are the voxels of a part that a mask for standardising has: those that are not 0 in any
+// present are the voxels of a box that a mask for standardising has: those that are not 0 in any
 // channel, and those that they enclose, which is what is not joined by faces of voxels of 0 to a
-// face of the part. It is nnU-Net's create_nonzero_mask, with scipy's binary_fill_holes.
-func present(part Part, channels []*Volume) []bool {
-	ni, nj, nk := part.Size[0], part.Size[1], part.Size[2]
+// face of the box. It is nnU-Net's create_nonzero_mask, with scipy's binary_fill_holes.
+func present(bounds Bounds, channels []*Volume) []bool {
+	ni, nj, nk := bounds.Size[0], bounds.Size[1], bounds.Size[2]
 	mask := make([]bool, ni*nj*nk)
 	for n := range mask {
 		mask[n] = true
 	}
 	isZero := func(i, j, k int) bool {
 		for _, v := range channels {
-			at := v.Index(part.Origin[0]+i, part.Origin[1]+j, part.Origin[2]+k)
+			at := v.Index(bounds.Origin[0]+i, bounds.Origin[1]+j, bounds.Origin[2]+k)
 			if v.Int16 != nil && v.Int16[at] != 0 || v.Int16 == nil && v.Float32[at] != 0 {
 				return false
 			}
@@ -561,7 +561,7 @@ func present(part Part, channels []*Volume) []bool {
 	return mask
 }
 
-// standardised is a part of a scan in steps of what the network sees, and the scan's own levels,
+// standardised is a box of a scan in steps of what the network sees, and the scan's own levels,
 // if the scheme goes by the scan. What is no number becomes what lies outside.
 func (p Preparation) standardised(v *Volume, mask []bool) (*Volume, *Levels, error) {
 	s, l := p.scheme(), p.levels()

@@ -20,11 +20,11 @@ func TestPartOfSeveralChannels(t *testing.T) {
 	p := DefaultPreparation()
 	p.Modality, p.Crop = ModalityMR, CropBody
 	first, second := box([3]int{1, 2, 0}, [3]int{4, 5, 4}), box([3]int{2, 1, 3}, [3]int{6, 4, 8})
-	part, err := p.Part(first, second)
+	part, err := p.Bounds(first, second)
 	if want := (Box{Origin: [3]int{1, 1, 0}, Size: [3]int{5, 4, 8}}); err != nil || part.Box != want {
 		t.Errorf("%+v, %v, want %+v", part.Box, err, want)
 	}
-	if part, err = p.Part(box([3]int{}, [3]int{}), second); err != nil || part.Box != second.Nonzero().Box {
+	if part, err = p.Bounds(box([3]int{}, [3]int{}), second); err != nil || part.Box != second.Nonzero().Box {
 		t.Errorf("an empty first channel: %+v, %v", part.Box, err)
 	}
 }

@@ -11,7 +11,7 @@ import (
 	"github.com/voxsaw/voxsaw/internal/numbers"
 )
 
-// Preparation says what is done to a scan before a network sees it: take the part with the patient,
+// Preparation says what is done to a scan before a network sees it: take the box with the patient,
 // turn its axes, resample it, clip and scale its values. It can be undone for label maps,
 // so that a prediction lies on the voxels of the scan it was made from.
 type Preparation struct {
@@ -139,15 +139,15 @@ func (p Preparation) Check() error {
 	return err
 }
 
-// Part says what of a scan is prepared. Further channels lie on its voxels: where the scan is no
-// CT, the part holds what is not 0 in any of the channels, as nnU-Net's.
-func (p Preparation) Part(v *Volume, more ...*Volume) (Part, error) {
+// Bounds says what of a scan is prepared. Further channels lie on its voxels: where the scan is no
+// CT, the box holds what is not 0 in any of the channels, as nnU-Net's.
+func (p Preparation) Bounds(v *Volume, more ...*Volume) (Bounds, error) {
 	for _, channel := range append([]*Volume{v}, more...) {
 		if err := channel.Check(); err != nil {
-			return Part{}, err
+			return Bounds{}, err
 		}
 		if channel.Shape != v.Shape {
-			return Part{}, fmt.Errorf("a further channel has %v voxels, the first %v",
+			return Bounds{}, fmt.Errorf("a further channel has %v voxels, the first %v",
 				numbers.Extents(channel.Shape[:]), numbers.Extents(v.Shape[:]))
 		}
 	}
@@ -168,7 +168,7 @@ func (p Preparation) Part(v *Volume, more ...*Volume) (Part, error) {
 	return body, nil
 }
 
-// Grid returns the grid that a scan on g is prepared to, or a part of a scan: see [Part.Grid].
+// Grid returns the grid that a scan on g is prepared to, or a box of a scan: see [Bounds.Grid].
 func (p Preparation) Grid(g Grid) (Grid, error) {
 	oriented, err := g.Oriented(p.Axcodes)
 	if err != nil {
@@ -184,17 +184,17 @@ type Prepared struct {
 	Levels *Levels // of this scan; nil where the preparation says those of all
 }
 
-// Apply prepares the part of a scan that [Preparation.Part] names: the result holds int16 on
-// [Preparation.Grid] of the part's grid. With a window of HU they are HU within it, and otherwise
+// Apply prepares the box of a scan that [Preparation.Bounds] names: the result holds int16 on
+// [Preparation.Grid] of the box's grid. With a window of HU they are HU within it, and otherwise
 // steps of what the network sees. A scan of one value is a [BlankError] where its values are
 // standardised. Channels of one scan that leave out what is 0 share a [Preparation.Mask]: see
 // [Preparation.ApplyMasked].
-func (p Preparation) Apply(v *Volume, part Part) (*Prepared, error) {
-	return p.ApplyMasked(v, part, nil)
+func (p Preparation) Apply(v *Volume, bounds Bounds) (*Prepared, error) {
+	return p.ApplyMasked(v, bounds, nil)
 }
 
 // ApplyMasked is [Preparation.Apply] of one of the channels of a scan, which have a mask.
-func (p Preparation) ApplyMasked(v *Volume, part Part, mask []bool) (*Prepared, error) {
+func (p Preparation) ApplyMasked(v *Volume, bounds Bounds, mask []bool) (*Prepared, error) {
 	if err := p.Check(); err != nil {
 		return nil, err
 	}
@@ -205,15 +205,15 @@ func (p Preparation) ApplyMasked(v *Volume, part Part, mask []bool) (*Prepared, 
 	if err := v.Check(); err != nil {
 		return nil, err
 	}
-	if err := part.of(v.Grid); err != nil {
+	if err := bounds.of(v.Grid); err != nil {
 		return nil, err
 	}
-	if n := part.Size[0] * part.Size[1] * part.Size[2]; mask != nil && len(mask) != n {
-		return nil, fmt.Errorf("a mask of %d voxels for a part of %d", len(mask), n)
+	if n := bounds.Size[0] * bounds.Size[1] * bounds.Size[2]; mask != nil && len(mask) != n {
+		return nil, fmt.Errorf("a mask of %d voxels for a box of %d", len(mask), n)
 	}
-	if !part.IsWhole() {
+	if !bounds.IsWhole() {
 		var err error
-		if v, err = v.Crop(part.Origin, part.Size, 0); err != nil {
+		if v, err = v.Crop(bounds.Origin, bounds.Size, 0); err != nil {
 			return nil, err
 		}
 	}
@@ -278,7 +278,7 @@ func (e *GeometryError) Error() string {
 		spacing := e.Image.Spacing()
 		axis := 0
 		for a := range 3 {
-			if f.part(a) > f.part(axis) {
+			if f.apart(a) > f.apart(axis) {
 				axis = a
 			}
 		}
@@ -300,7 +300,7 @@ func (e *GeometryError) Error() string {
 // the boxes half a voxel of the grid with the larger voxels.
 func (g Grid) Match(l Grid) (exact bool, err error) {
 	f, err := g.fit(l)
-	if err != nil || !(max(f.part(0), f.part(1), f.part(2)) <= 0.5) {
+	if err != nil || !(max(f.apart(0), f.apart(1), f.apart(2)) <= 0.5) {
 		return false, &GeometryError{Image: g, Labels: l}
 	}
 	return f.grid.Shape == g.Shape && max(f.by[0], f.by[1], f.by[2]) <= 0.5, nil
@@ -316,8 +316,8 @@ type fit struct {
 	larger [3]float64
 }
 
-// part is how far the boxes lie apart along an axis, in voxels of the grid with the larger ones.
-func (f fit) part(axis int) float64 { return f.by[axis] / f.larger[axis] }
+// apart is how far the boxes lie apart along an axis, in voxels of the grid with the larger ones.
+func (f fit) apart(axis int) float64 { return f.by[axis] / f.larger[axis] }
 
 // fit compares l with g, the axes of l either reordered like those of g or left as they are,
 // whichever fits better: for axes that point half-way between two others, the order is arbitrary.
@@ -343,7 +343,7 @@ func (g Grid) fit(l Grid) (best fit, err error) {
 		for axis := range 3 {
 			f.larger[axis] = max(1, spacing[axis]/own[axis])
 		}
-		if worst := max(f.part(0), f.part(1), f.part(2)); worst < least {
+		if worst := max(f.apart(0), f.apart(1), f.apart(2)); worst < least {
 			best, least = f, worst
 		}
 	}
@@ -360,13 +360,13 @@ func (g Grid) Misalignment(l Grid) float64 {
 	return max(f.by[0], f.by[1], f.by[2])
 }
 
-// ApplyLabels prepares the labels of a scan whose part is prepared. They may be sampled in another
+// ApplyLabels prepares the labels of a scan like the scan itself. They may be sampled in another
 // way than the scan, but must fill the same box as all of it: otherwise the error is a
 // [GeometryError]. They are merged and dropped as Relabel says, then brought onto the prepared
 // voxels as [LabelMap.ResampleTo] does.
-func (p Preparation) ApplyLabels(l *LabelMap, part Part) (*LabelMap, error) {
-	like := part.Scan
-	if err := part.Check(); err != nil {
+func (p Preparation) ApplyLabels(l *LabelMap, bounds Bounds) (*LabelMap, error) {
+	like := bounds.Scan
+	if err := bounds.Check(); err != nil {
 		return nil, err
 	}
 	if err := l.Check(); err != nil {
@@ -376,7 +376,7 @@ func (p Preparation) ApplyLabels(l *LabelMap, part Part) (*LabelMap, error) {
 	if err != nil {
 		return nil, err
 	}
-	target, err := p.Grid(part.Grid())
+	target, err := p.Grid(bounds.Grid())
 	if err != nil {
 		return nil, err
 	}
@@ -400,14 +400,14 @@ func (p Preparation) ApplyLabels(l *LabelMap, part Part) (*LabelMap, error) {
 }
 
 // Restore puts a label map on the prepared grid back onto the grid of the scan, as
-// [LabelMap.ResampleTo] does; beyond the part there is background. Where nothing was resampled,
+// [LabelMap.ResampleTo] does; beyond the box there is background. Where nothing was resampled,
 // that is exact. Where class probabilities are known, interpolating them loses less: see
 // [Preparation.Restoration].
-func (p Preparation) Restore(l *LabelMap, part Part) (*LabelMap, error) {
-	if err := part.Check(); err != nil {
+func (p Preparation) Restore(l *LabelMap, bounds Bounds) (*LabelMap, error) {
+	if err := bounds.Check(); err != nil {
 		return nil, err
 	}
-	want, err := p.Grid(part.Grid())
+	want, err := p.Grid(bounds.Grid())
 	if err != nil {
 		return nil, err
 	}
@@ -416,15 +416,15 @@ func (p Preparation) Restore(l *LabelMap, part Part) (*LabelMap, error) {
 			numbers.Extents(l.Shape[:]), numbers.Extents(want.Shape[:]))
 	}
 	o := &LabelMap{Grid: want, Labels: l.Labels, Names: l.Names, Undrawn: l.Undrawn, Emptied: l.Emptied}
-	if o, err = o.ResampleTo(part.Grid()); err != nil || part.IsWhole() {
+	if o, err = o.ResampleTo(bounds.Grid()); err != nil || bounds.IsWhole() {
 		return o, err
 	}
 	var back [3]int
-	for a, n := range part.Origin {
+	for a, n := range bounds.Origin {
 		back[a] = -n
 	}
-	o.Labels = crop(o.Labels, o.Shape, back, part.Scan.Shape, 0)
-	o.Grid = part.Scan
+	o.Labels = crop(o.Labels, o.Shape, back, bounds.Scan.Shape, 0)
+	o.Grid = bounds.Scan
 	return o, nil
 }
 

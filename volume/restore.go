@@ -17,14 +17,14 @@ import (
 // beyond the outermost prepared centre takes that one's value: extents are rounded to whole voxels,
 // so the prepared box may end up to half a prepared voxel before the scan's.
 //
-// Where a part of the scan was prepared, the rest of it takes no value from anywhere: it is
+// Where a box of the scan was prepared, the rest of it takes no value from anywhere: it is
 // background.
 type Restoration struct {
 	Prepared Grid
-	Part     // of the scan that was prepared
+	Bounds   // of the scan that was prepared
 	// Axis[a] is the axis of the scan that the prepared axis a lies along.
 	Axis [3]int
-	// Taps[a] holds, for each voxel of the part along Axis[a], where it lies on the prepared axis
+	// Taps[a] holds, for each voxel of the box along Axis[a], where it lies on the prepared axis
 	// a.
 	Taps [3][]Tap
 }
@@ -36,28 +36,28 @@ type Tap struct {
 	Weight [2]float32
 }
 
-// Restoration returns the way back from the grid that a part of a scan is prepared to.
-func (p Preparation) Restoration(part Part) (*Restoration, error) {
-	if err := part.Check(); err != nil {
+// Restoration returns the way back from the grid that a box of a scan is prepared to.
+func (p Preparation) Restoration(bounds Bounds) (*Restoration, error) {
+	if err := bounds.Check(); err != nil {
 		return nil, err
 	}
-	prepared, err := p.Grid(part.Grid())
+	prepared, err := p.Grid(bounds.Grid())
 	if err != nil {
 		return nil, err
 	}
-	return restoration(prepared, part)
+	return restoration(prepared, bounds)
 }
 
 // Stay is the restoration that leaves everything where it is: results lie on the prepared grid.
 func Stay(prepared Grid) (*Restoration, error) { return restoration(prepared, prepared.Whole()) }
 
-func restoration(prepared Grid, part Part) (*Restoration, error) {
-	grid := part.Grid()
+func restoration(prepared Grid, bounds Bounds) (*Restoration, error) {
+	grid := bounds.Grid()
 	m, err := between(prepared, grid)
 	if err != nil {
 		return nil, fmt.Errorf("the way back from the prepared grid: %w", err)
 	}
-	r := &Restoration{Prepared: prepared, Part: part}
+	r := &Restoration{Prepared: prepared, Bounds: bounds}
 	var taken [3]bool
 	for a := range 3 {
 		for b := range 3 {
@@ -90,7 +90,7 @@ func linearTap(x float64, n int) Tap {
 	return Tap{Index: [2]int{low, low + 1}, Weight: [2]float32{float32(1 - f), float32(f)}}
 }
 
-// Exact reports whether every voxel of the part takes its value from one prepared voxel along
+// Exact reports whether every voxel of the box takes its value from one prepared voxel along
 // prepared axis a, so that nothing is interpolated.
 func (r *Restoration) Exact(a int) bool {
 	return !slices.ContainsFunc(r.Taps[a], func(t Tap) bool { return t.Weight[1] != 0 })

@@ -55,14 +55,14 @@ func TestProfile(t *testing.T) {
 		t.Errorf("%v floating-point operations, want %v", timing.FLOPs, want)
 	}
 	profile := timing.Profile
-	if n := p.Summary().Steps + 2; len(profile.Parts) != n { // and one input, and the optimiser
-		t.Errorf("%d parts, want %d", len(profile.Parts), n)
+	if n := p.Summary().Steps + 2; len(profile.Entries) != n { // and one input, and the optimiser
+		t.Errorf("%d entries, want %d", len(profile.Entries), n)
 	}
 	if share := profile.Accounted(); !(share > 0.5 && share <= 1) {
 		t.Errorf("%v of the step is accounted for", share)
 	}
 	var sum [2]float64
-	for i, parts := range [][]Part{profile.Parts, profile.Kinds} {
+	for i, parts := range [][]Entry{profile.Entries, profile.Kinds} {
 		for _, part := range parts {
 			sum[i] += part.Seconds
 		}
@@ -71,14 +71,14 @@ func TestProfile(t *testing.T) {
 		t.Errorf("the kernels take %v, their kinds %v", sum[0], sum[1])
 	}
 	for _, phase := range []string{Forward, Backward, Host, Update} {
-		if !slices.ContainsFunc(profile.Parts, func(p Part) bool { return p.Phase == phase && p.Calls == 1 }) {
+		if !slices.ContainsFunc(profile.Entries, func(p Entry) bool { return p.Phase == phase && p.Calls == 1 }) {
 			t.Errorf("nothing of phase %q", phase)
 		}
 	}
 }
 
 func TestKinds(t *testing.T) {
-	parts := []Part{
+	parts := []Entry{
 		{Name: "conv 1x1->16 5x5x5/1 of 64x64x64", Phase: Forward, Calls: 1, Seconds: 1},
 		{Name: "conv 8x32->32 5x5x5/1 of 24x24x24", Phase: Forward, Calls: 1, Seconds: 3},
 		{Name: "conv 8x32->32 5x5x5/1 of 24x24x24", Phase: Backward, Calls: 1, Seconds: 1},
@@ -87,7 +87,7 @@ func TestKinds(t *testing.T) {
 		{Name: "update encoder.4.conv1.bias", Phase: Backward, Calls: 1, Seconds: 0.25},
 		{Name: "activate instance norm + residual prelu 8x64x12x12x12", Phase: Forward, Calls: 1, Seconds: 5},
 	}
-	want := []Part{
+	want := []Entry{
 		{Name: "activate instance norm + residual prelu", Phase: Forward, Calls: 1, Seconds: 5},
 		{Name: "conv 5x5x5/1", Phase: Forward, Calls: 2, Seconds: 4},
 		{Name: "matMul", Phase: Forward, Calls: 1, Seconds: 2},

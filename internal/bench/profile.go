@@ -11,12 +11,12 @@ import (
 // Profile is where the time of a step goes.
 type Profile struct {
 	Seconds float64 `json:"seconds"` // of the mean step
-	Parts   []Part  `json:"parts"`   // in the order of a step
-	Kinds   []Part  `json:"kinds"`   // the same, kernels of a kind added up, the slowest first
+	Entries []Entry `json:"entries"` // in the order of a step
+	Kinds   []Entry `json:"kinds"`   // the same, kernels of a kind added up, the slowest first
 }
 
-// Part is a kernel, or all of a kind, in a step.
-type Part struct {
+// Entry is a kernel, or all of a kind, in a step.
+type Entry struct {
 	Name    string  `json:"name"`
 	Phase   string  `json:"phase"` // forward, backward, host or update
 	Calls   int     `json:"calls"`
@@ -53,22 +53,22 @@ func newProfile(s Steps, steps []time.Duration, update time.Duration) *Profile {
 				phase = Backward
 			}
 			calls := float64(t.Calls) / n
-			p.Parts = append(p.Parts, Part{Name: t.Name, Phase: phase, Calls: max(1, int(calls+0.5)),
+			p.Entries = append(p.Entries, Entry{Name: t.Name, Phase: phase, Calls: max(1, int(calls+0.5)),
 				Seconds: t.Seconds / n, FLOPs: t.FLOPs * calls, Bytes: t.Bytes * calls})
 		}
 	}
 	if s.Update != nil {
-		p.Parts = append(p.Parts, Part{Name: "optimiser", Phase: Update, Calls: 1, Seconds: update.Seconds() / n})
+		p.Entries = append(p.Entries, Entry{Name: "optimiser", Phase: Update, Calls: 1, Seconds: update.Seconds() / n})
 	}
-	p.Kinds = kinds(p.Parts)
+	p.Kinds = kinds(p.Entries)
 	return p
 }
 
-// Accounted is the share of the step that its parts add up to.
+// Accounted is the share of the step that its entries add up to.
 func (p *Profile) Accounted() float64 {
 	sum := 0.0
-	for _, part := range p.Parts {
-		sum += part.Seconds
+	for _, e := range p.Entries {
+		sum += e.Seconds
 	}
 	return sum / p.Seconds
 }
@@ -78,11 +78,11 @@ func (p *Profile) Accounted() float64 {
 var particular = regexp.MustCompile(` \d+x\d+->\d+\b| of [\dx]+$| \d+(x\d+)*$| \S+\.\S+$`)
 
 // kinds adds up kernels of a kind.
-func kinds(parts []Part) []Part {
+func kinds(entries []Entry) []Entry {
 	type key struct{ name, phase string }
 	at := map[key]int{}
-	var out []Part
-	for _, p := range parts {
+	var out []Entry
+	for _, p := range entries {
 		p.Name = strings.TrimSpace(particular.ReplaceAllString(p.Name, ""))
 		k := key{p.Name, p.Phase}
 		i, ok := at[k]
@@ -94,6 +94,6 @@ func kinds(parts []Part) []Part {
 		o := &out[i]
 		o.Calls, o.Seconds, o.FLOPs, o.Bytes = o.Calls+p.Calls, o.Seconds+p.Seconds, o.FLOPs+p.FLOPs, o.Bytes+p.Bytes
 	}
-	slices.SortStableFunc(out, func(a, b Part) int { return cmp.Compare(b.Seconds, a.Seconds) })
+	slices.SortStableFunc(out, func(a, b Entry) int { return cmp.Compare(b.Seconds, a.Seconds) })
 	return out
 }

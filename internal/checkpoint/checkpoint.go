@@ -282,7 +282,7 @@ func (d Description) Network() (n voxsaw.Network, err error) {
 		return n, err
 	}
 	n.Dropout = -1 // what a file leaves out is the network's own
-	return n, config.Part(d.path+": settings", []byte(d.Settings), "network", &n)
+	return n, config.ParseSection(d.path+": settings", []byte(d.Settings), "network", &n)
 }
 
 // Preparation is how the training cases were prepared.
@@ -290,7 +290,7 @@ func (d Description) Preparation() (p volume.Preparation, err error) {
 	if err := d.ofScans(); err != nil {
 		return p, err
 	}
-	return p, config.Part(d.path+": settings", []byte(d.Settings), "preparation", &p)
+	return p, config.ParseSection(d.path+": settings", []byte(d.Settings), "preparation", &p)
 }
 
 // Weights are the named parameters and states of a model, as the package sees them: *nn.Params.

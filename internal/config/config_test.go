@@ -292,10 +292,10 @@ func TestPartReadsASection(t *testing.T) {
 		Channels int    `yaml:"channels"`
 		Norm     string `yaml:"norm"`
 	}
-	if err := Part("checkpoint", []byte(full), "network", &network); err != nil || network.Channels != 8 {
+	if err := ParseSection("checkpoint", []byte(full), "network", &network); err != nil || network.Channels != 8 {
 		t.Errorf("got %+v, %v", network, err)
 	}
-	if err := Part("checkpoint", []byte(full), "network.head", &network); err == nil ||
+	if err := ParseSection("checkpoint", []byte(full), "network.head", &network); err == nil ||
 		!strings.Contains(err.Error(), `no section "network.head"`) {
 		t.Error(err)
 	}

@@ -95,10 +95,10 @@ func find(n ast.Node, key string) ast.Node {
 	return nil
 }
 
-// Part does what [Parse] does with one section: the mapping under the keys of path, joined with
-// dots, in a larger document. It lets a command read what it needs from another command's resolved
-// configuration. A section that is absent is an error.
-func Part(name string, data []byte, path string, cfg any) error {
+// ParseSection does what [Parse] does with one section: the mapping under the keys of path, joined
+// with dots, in a larger document. It lets a command read what it needs from another command's
+// resolved configuration. A section that is absent is an error.
+func ParseSection(name string, data []byte, path string, cfg any) error {
 	v := pointee(cfg)
 	node, err := document(name, data)
 	if err != nil {

@@ -89,7 +89,7 @@ func (s ConcatSpec) Check() error {
 		return fmt.Errorf("concatenation of nothing")
 	}
 	for i := range s.Channels {
-		if err := s.Part(i).Check(); err != nil {
+		if err := s.Operand(i).Check(); err != nil {
 			return err
 		}
 	}
@@ -97,7 +97,7 @@ func (s ConcatSpec) Check() error {
 }
 
 // Part is the shape of x[i].
-func (s ConcatSpec) Part(i int) Shape {
+func (s ConcatSpec) Operand(i int) Shape {
 	return Shape{s.N, s.Channels[i], s.Size[0], s.Size[1], s.Size[2]}
 }
 

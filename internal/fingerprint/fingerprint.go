@@ -20,7 +20,7 @@ import (
 
 // A Look is what is seen of a scan.
 type Look struct {
-	Nonzero volume.Part // the box of what is not zero in any channel
+	Nonzero volume.Bounds // the box of what is not zero in any channel
 	// Values are those of the labelled voxels in that box, of each channel; empty without labels
 	Values []Values
 	Counts map[uint16]int // voxels of each label but 0

@@ -98,12 +98,12 @@ func (s *summing) read(d *dataset.Dataset, c dataset.Case, o dataset.ReadOptions
 	if how.Crop != volume.CropNonzero { // of a plan that somebody has brought
 		how.Crop = volume.CropBody
 	}
-	body, err := how.Part(v, more...)
+	body, err := how.Bounds(v, more...)
 	if err != nil {
 		return err
 	}
 	how.Crop = volume.CropAuto
-	cut, err := how.Part(v, more...)
+	cut, err := how.Bounds(v, more...)
 	if err != nil {
 		return err
 	}

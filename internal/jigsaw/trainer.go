@@ -193,7 +193,7 @@ func (t *Trainer) Ahead(b *Batch) error {
 // Step plays the puzzles of a batch and leaves the gradients.
 func (t *Trainer) Step(step int, b *Batch) (train.Result, error) {
 	result := train.Result{Cases: b.Cases, Items: t.config.Batch}
-	err := t.encoder.SetPart(t.config.Seed, uint64(step), t.group.Part())
+	err := t.encoder.SetMicroBatch(t.config.Seed, uint64(step), t.group.MicroBatch())
 	if err == nil {
 		err = t.encoder.Set("patches", b.Patches)
 	}

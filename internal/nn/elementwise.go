@@ -103,7 +103,7 @@ func (r *rule) sumChannels(t device.Tensor, n *G.Node) *G.Node {
 func (o concat) operands() []device.Shape {
 	var s []device.Shape
 	for i := range o.Channels {
-		s = append(s, o.Part(i))
+		s = append(s, o.Operand(i))
 	}
 	return s
 }
@@ -122,7 +122,7 @@ func (o split) operands() []device.Shape { return []device.Shape{o.Whole()} }
 func (o split) results() []result {
 	var r []result
 	for i := range o.Channels {
-		r = append(r, activation(o.Part(i), o.Type))
+		r = append(r, activation(o.Operand(i), o.Type))
 	}
 	return r
 }

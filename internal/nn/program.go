@@ -129,14 +129,14 @@ func (p *Program) upload(to port, values []float32) error {
 }
 
 // SetStep draws the masks of all dropouts, from the run's seed and the step alone.
-func (p *Program) SetStep(runSeed, step uint64) error { return p.SetPart(runSeed, step, 0) }
+func (p *Program) SetStep(runSeed, step uint64) error { return p.SetMicroBatch(runSeed, step, 0) }
 
-// SetPart is SetStep for a program that sees one of several equal parts of the batch: it draws the
-// rows that this part has in the masks of the whole batch.
-func (p *Program) SetPart(runSeed, step uint64, part int) error {
+// SetMicroBatch is SetStep for a program that sees one of several micro-batches, from 0: it draws
+// the rows that this one has in the masks of the whole batch.
+func (p *Program) SetMicroBatch(runSeed, step uint64, n int) error {
 	for _, m := range p.masks {
 		r := seed.Rand(runSeed, "dropout/"+m.name, step)
-		for range part * len(m.values) {
+		for range n * len(m.values) {
 			r.Float64()
 		}
 		keep := float32(1 / (1 - m.rate))

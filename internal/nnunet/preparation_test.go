@@ -37,11 +37,11 @@ func TestPreparation(t *testing.T) {
 			if err != nil {
 				t.Fatal(err)
 			}
-			part, err := how.Part(v)
+			bounds, err := how.Bounds(v)
 			if err != nil {
 				t.Fatal(err)
 			}
-			got, err := how.Apply(v, part)
+			got, err := how.Apply(v, bounds)
 			if err != nil {
 				t.Fatal(err)
 			}
@@ -108,12 +108,12 @@ func TestPreparationOfChannels(t *testing.T) {
 		if how.Modality == "" {
 			how.Modality, how.Window = "MR", volume.DefaultPreparation().Window
 		}
-		part, err := how.Part(scans[0], scans[1:]...)
+		bounds, err := how.Bounds(scans[0], scans[1:]...)
 		if err != nil {
 			t.Fatal(err)
 		}
 		for n, v := range scans {
-			got, err := how.Channel(n).ApplyMasked(v, part, how.WithMasks().Mask(part, scans...))
+			got, err := how.Channel(n).ApplyMasked(v, bounds, how.WithMasks().Mask(bounds, scans...))
 			if err != nil {
 				t.Fatal(err)
 			}

@@ -12,7 +12,7 @@ type Input struct {
 // operators such as dropout depend on the seed, the step and the item in the whole batch.
 // [Workbench.Loss] gives the loss.
 func (w Workbench) Forward(p *nn.Program, seed uint64, step int, inputs ...Input) error {
-	if err := p.SetPart(seed, uint64(step), w.Group.Part()); err != nil {
+	if err := p.SetMicroBatch(seed, uint64(step), w.Group.MicroBatch()); err != nil {
 		return err
 	}
 	for _, in := range inputs {

@@ -139,14 +139,14 @@ func MeasurePrepared(r prepared.Record, l *volume.LabelMap) Case {
 	for _, label := range l.Undrawn {
 		c.Undrawn = append(c.Undrawn, named(label, l.Names).Key())
 	}
-	part, codes := r.Part(), r.Original.Axcodes()
+	bounds, codes := r.Bounds(), r.Original.Axcodes()
 	inner := func(edge rune) bool {
 		n := strings.IndexRune(edges, edge)
 		a := strings.IndexAny(codes, edges[n&^1:n|1+1])
 		if codes[a] == edges[n] {
-			return part.Box.Origin[a]+part.Box.Size[a] < r.Original.Shape[a]
+			return bounds.Box.Origin[a]+bounds.Box.Size[a] < r.Original.Shape[a]
 		}
-		return part.Box.Origin[a] > 0
+		return bounds.Box.Origin[a] > 0
 	}
 	for n := range c.Structures {
 		c.Structures[n].Cut = strings.Map(func(edge rune) rune {

@@ -114,7 +114,7 @@ func (l *learner) compile() (err error) {
 	}
 	o := nn.Options{Update: l.Bench.Optimizer.Updater(), MemoryLimit: l.Bench.Memory, Ahead: []string{"image"}}
 	if of, ok := l.corruption.(teller); ok {
-		l.loss = newClassLoss(l.task, of, g, outputs, l.Pass, l.Bench.Group.Parts(), &o)
+		l.loss = newClassLoss(l.task, of, g, outputs, l.Pass, l.Bench.Group.MicroBatches(), &o)
 	} else {
 		l.loss = newSquaredError(l.task, g, outputs, l.Pass, 1, &o)
 	}

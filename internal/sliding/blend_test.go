@@ -120,7 +120,7 @@ func TestBlendOnDevice(t *testing.T) {
 	scan.Affine[0][1], scan.Affine[1][2], scan.Affine[2][0], scan.Affine[3][3] = 21.0/24, 17.0/15, -13.0/9, 1
 	p.Spacing = [3]float64{1, 1, 1}
 	around := scan.Cropped([3]int{-2, -1, -3}, [3]int{13, 26, 19}) // of which this is a part
-	to, err := p.Restoration(volume.Part{Scan: around, Box: volume.Box{Origin: [3]int{2, 1, 3}, Size: scan.Shape}})
+	to, err := p.Restoration(volume.Bounds{Scan: around, Box: volume.Box{Origin: [3]int{2, 1, 3}, Size: scan.Shape}})
 	if err != nil {
 		t.Fatal(err)
 	}

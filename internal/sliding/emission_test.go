@@ -83,16 +83,16 @@ func settleBand(t *testing.T, s *slab, sums []float32, classes, step int, weight
 		var origin, size [3]int // of planes that no other window comes to
 		size = shape
 		origin[s.along], size[s.along] = first, min(step, shape[s.along]-first)
-		part := make([]float32, 0, classes*size[0]*size[1]*size[2])
+		bounds := make([]float32, 0, classes*size[0]*size[1]*size[2])
 		for class := range classes {
 			for k := range size[2] {
 				for j := range size[1] {
 					row := shape[0] * (origin[1] + j + shape[1]*(origin[2]+k+shape[2]*class))
-					part = append(part, sums[row:row+shape[0]]...)
+					bounds = append(bounds, sums[row:row+shape[0]]...)
 				}
 			}
 		}
-		s.add(part, 0, origin, size, weights)
+		s.add(bounds, 0, origin, size, weights)
 		if err := s.settle(first + size[s.along]); err != nil {
 			t.Fatal(err)
 		}
@@ -254,15 +254,15 @@ func TestInferEqualsNaiveLoopOnTheScan(t *testing.T) {
 func TestRestorationOfAPart(t *testing.T) {
 	scan := volume.Grid{Shape: [3]int{11, 9, 8}, Affine: volume.Affine{{0, -2, 0, 5}, {1.5, 0, 0, 2}, {0, 0, -3, 1},
 		{0, 0, 0, 1}}}
-	part := volume.Part{Scan: scan, Box: volume.Box{Origin: [3]int{2, 1, 3}, Size: [3]int{7, 6, 4}}}
+	bounds := volume.Bounds{Scan: scan, Box: volume.Box{Origin: [3]int{2, 1, 3}, Size: [3]int{7, 6, 4}}}
 	for _, spacing := range [][3]float64{{}, {2, 2, 2}, {1, 1, 4}} {
 		how := volume.DefaultPreparation()
 		how.Spacing = spacing
-		to, err := how.Restoration(part)
+		to, err := how.Restoration(bounds)
 		if err != nil {
 			t.Fatal(err)
 		}
-		alone, err := how.Restoration(part.Grid().Whole())
+		alone, err := how.Restoration(bounds.Grid().Whole())
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -283,7 +283,7 @@ func TestRestorationOfAPart(t *testing.T) {
 					class, probability := uint16(0), [classes]float32{}
 					if p := [3]int{i - 2, j - 1, k - 3}; min(p[0], p[1], p[2]) >= 0 && p[0] < 7 && p[1] < 6 &&
 						p[2] < 4 {
-						inside := part.Grid().Index(p[0], p[1], p[2])
+						inside := bounds.Grid().Index(p[0], p[1], p[2])
 						class = want.Classes[inside]
 						for c := range classes {
 							probability[c] = want.Probabilities[c*7*6*4+inside]

@@ -108,11 +108,11 @@ func (g Group) passes() int {
 	return g.micro.n
 }
 
-// Parts is how many parts a whole batch is divided into, by ranks and then micro-batches.
-func (g Group) Parts() int { return max(g.Size, 1) * g.passes() }
+// MicroBatches is how many a whole batch is divided into, by ranks and then by each of them.
+func (g Group) MicroBatches() int { return max(g.Size, 1) * g.passes() }
 
-// Part is the number of the part of the whole batch that is at hand, from 0.
-func (g Group) Part() int {
+// MicroBatch is the number of the one of the whole batch that is at hand, from 0.
+func (g Group) MicroBatch() int {
 	if g.micro == nil {
 		return g.Rank
 	}
@@ -196,18 +196,18 @@ func runStep[B any](l *loop, task Task[B], batch B) (Result, error) {
 type accumulated struct {
 	dev     device.Device
 	sum     device.Buffer
-	parts   map[string]*accumulatedPart
+	of      map[string]*accumulatedGradient
 	scratch device.Buffer
 }
 
-// accumulatedPart is the gradient of one parameter.
-type accumulatedPart struct {
+// accumulatedGradient is the gradient of one parameter.
+type accumulatedGradient struct {
 	sum       device.Buffer
 	copy, add device.Kernel
 }
 
 func newAccumulated(params Params) (_ *accumulated, err error) {
-	a := &accumulated{dev: params.Device(), parts: map[string]*accumulatedPart{}}
+	a := &accumulated{dev: params.Device(), of: map[string]*accumulatedGradient{}}
 	values, err := params.Values()
 	if err != nil {
 		return nil, err
@@ -222,7 +222,7 @@ func newAccumulated(params Params) (_ *accumulated, err error) {
 			continue
 		}
 		n := int(bytes / 4)
-		p := &accumulatedPart{sum: a.dev.View(a.sum, offset, bytes)}
+		p := &accumulatedGradient{sum: a.dev.View(a.sum, offset, bytes)}
 		// a product with 1 is a copy, to the bit
 		if p.copy, err = a.dev.Scale(device.Tensor{Shape: device.Shape{1, n}}, 1); err == nil {
 			p.add, err = a.dev.AddWeights(n)
@@ -232,7 +232,7 @@ func newAccumulated(params Params) (_ *accumulated, err error) {
 			return nil, err
 		}
 		scratch = max(scratch, p.copy.Scratch(), p.add.Scratch())
-		a.parts[name] = p
+		a.of[name] = p
 	}
 	if a.scratch, err = a.dev.Alloc(scratch); err != nil {
 		a.close()
@@ -245,7 +245,7 @@ func newAccumulated(params Params) (_ *accumulated, err error) {
 // looks for the gradients. The order of the sums is that of the micro-batches.
 func (a *accumulated) add(o Optimizer, i, n int) error {
 	return o.Gradients(func(name string, gradient device.Buffer) error {
-		p := a.parts[name]
+		p := a.of[name]
 		switch i {
 		case 0:
 			p.copy.Run([]device.Buffer{p.sum}, []device.Buffer{gradient}, a.scratch)

@@ -42,7 +42,7 @@ func SendDuringBackward(params Params, g Group, order []string, computed []strin
 		if err := o.wait(); err != nil {
 			return nil, err
 		}
-		for name, p := range o.parts {
+		for name, p := range o.gradients {
 			sums[name] = slices.Clone(p.values[:len(gradients[name])])
 		}
 	}

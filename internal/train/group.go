@@ -58,7 +58,7 @@ func (g Group) single() bool { return g.Size < 2 }
 // Share divides the items of a whole batch: this rank has n of them, from the given one on. So the
 // ranks together see the items that one rank alone would see.
 func (g Group) Share(batch int) (first, n int, err error) {
-	if parts := g.Parts(); batch%parts != 0 {
+	if parts := g.MicroBatches(); batch%parts != 0 {
 		below := batch / parts * parts
 		sizes := fmt.Sprintf("%d or %d", below, below+parts)
 		if below == 0 {

@@ -504,7 +504,7 @@ func (s *optimizer) gradient(name string) (device.Buffer, error) {
 	if s.sending == nil {
 		return s.params.Gradient(name)
 	}
-	p := s.sending.parts[name]
+	p := s.sending.gradients[name]
 	if p == nil {
 		return nil, fmt.Errorf("no program computes the gradient of %q", name)
 	}

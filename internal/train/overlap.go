@@ -18,13 +18,13 @@ import (
 // bucket waits for those before it. Their order is that in which the programs ask for the kernels,
 // which follows from the network alone.
 type overlap struct {
-	group   Group
-	dev     device.HostMemory
-	sum     device.Buffer // all gradients, bucket after bucket
-	used    int64         // bytes of it that have an owner
-	parts   map[string]*sentPart
-	buckets []sentBucket
-	next    int // the first bucket that has not been sent in this step
+	group     Group
+	dev       device.HostMemory
+	sum       device.Buffer // all gradients, bucket after bucket
+	used      int64         // bytes of it that have an owner
+	gradients map[string]*sentGradient
+	buckets   []sentBucket
+	next      int // the first bucket that has not been sent in this step
 	// complete says that all gradients of a step were sent, which has not been taken yet
 	complete bool
 
@@ -37,8 +37,8 @@ type overlap struct {
 	total, late int64 // values of all steps, and of these not yet summed when backward passes ended
 }
 
-// sentPart is where a parameter's gradient lies among the sums.
-type sentPart struct {
+// sentGradient is where a parameter's gradient lies among the sums.
+type sentGradient struct {
 	bucket int
 	view   device.Buffer
 	values []float32
@@ -46,9 +46,9 @@ type sentPart struct {
 
 // sentBucket is gradients that are summed together.
 type sentBucket struct {
-	values  []float32
-	parts   int // gradients in it
-	waiting int // of these, how many are not there yet in this step
+	values    []float32
+	gradients int // in it
+	waiting   int // of these, how many are not there yet in this step
 }
 
 // newOverlap takes the memory; nil where the device's memory is not the host's, or batches are
@@ -62,7 +62,7 @@ func newOverlap(params Params, g Group) (*overlap, error) {
 	if err != nil {
 		return nil, err
 	}
-	o := &overlap{group: g, dev: host, parts: map[string]*sentPart{}, queue: make(chan []float32, 1<<12)}
+	o := &overlap{group: g, dev: host, gradients: map[string]*sentGradient{}, queue: make(chan []float32, 1<<12)}
 	if o.sum, err = host.Alloc(values.Bytes()); err != nil {
 		return nil, err
 	}
@@ -101,20 +101,20 @@ func (o *overlap) close() {
 // kernel puts the gradient of a parameter into its bucket. The first time that it is asked for, the
 // parameter is given its place.
 func (o *overlap) kernel(name string, bytes int64) device.Kernel {
-	p := o.parts[name]
+	p := o.gradients[name]
 	if p == nil {
 		if n := len(o.buckets); n == 0 || len(o.buckets[n-1].values) >= bucketSize {
 			o.buckets = append(o.buckets, sentBucket{})
 		}
 		b := &o.buckets[len(o.buckets)-1]
-		p = &sentPart{bucket: len(o.buckets) - 1, view: o.dev.View(o.sum, o.used, bytes)}
+		p = &sentGradient{bucket: len(o.buckets) - 1, view: o.dev.View(o.sum, o.used, bytes)}
 		p.values = o.dev.Host(p.view)
 		first := o.used - 4*int64(len(b.values))
 		// what alignment leaves between the values is zero on all ranks
 		o.used += (bytes + o.dev.Alignment() - 1) / o.dev.Alignment() * o.dev.Alignment()
 		b.values = o.dev.Host(o.dev.View(o.sum, first, o.used-first))
-		b.parts, b.waiting = b.parts+1, b.waiting+1
-		o.parts[name] = p
+		b.gradients, b.waiting = b.gradients+1, b.waiting+1
+		o.gradients[name] = p
 	}
 	return &sendKernel{o, p}
 }
@@ -122,7 +122,7 @@ func (o *overlap) kernel(name string, bytes int64) device.Kernel {
 // sendKernel is: nothing <- gradient. It is a step of the backward pass.
 type sendKernel struct {
 	*overlap
-	*sentPart
+	*sentGradient
 }
 
 // Scratch implements [device.Kernel].
@@ -148,7 +148,7 @@ func (o *overlap) sendDone() {
 	all := int64(0)
 	for i := range o.buckets {
 		b := &o.buckets[i]
-		b.waiting = b.parts
+		b.waiting = b.gradients
 		all += int64(len(b.values))
 	}
 	o.total, o.late = o.total+all, o.late+all-o.done.Load()

@@ -20,11 +20,11 @@ func readMSD(root string, o Options) (*Dataset, error) {
 	if !asked && o.Volume == 0 {
 		o.Channels = channelNames(root)
 	}
-	parts, err := d.parts(root, o)
+	pairs, err := d.folderPairs(root, o)
 	if err != nil {
 		return nil, err
 	}
-	for _, group := range parts {
+	for _, group := range pairs {
 		images, labels := group.images, group.labels
 		for _, stem := range slices.Sorted(maps.Keys(images)) {
 			image := images[stem]

@@ -23,11 +23,11 @@ func readNNUNet(root string, o Options) (*Dataset, error) {
 		d.Channels = channelNames(root)
 		o.Channels = d.Channels // of scans beside imagesTr, too
 	}
-	parts, err := d.parts(root, o)
+	pairs, err := d.folderPairs(root, o)
 	if err != nil {
 		return nil, err
 	}
-	for _, group := range parts {
+	for _, group := range pairs {
 		images, labels := group.images, group.labels
 		channels := map[string][]int{}
 		for _, stem := range slices.Sorted(maps.Keys(images)) {

@@ -18,9 +18,9 @@ import (
 // This file: what the published layouts have in common. What is on disk counts; a dataset.json adds
 // names, and what it says otherwise is noted.
 
-// A part of a published data set is a folder of images and one of their labels: files by their
-// stems.
-type part struct {
+// A folderPair is a folder of images of a published data set and one of their labels: files by
+// their stems.
+type folderPair struct {
 	name           string // the group of its cases
 	images, labels map[string]string
 }
@@ -28,15 +28,15 @@ type part struct {
 // heldBack are the endings of folders of images that a data set keeps for testing.
 var heldBack = []string{"Ts", "Te", "Test", "Va", "Val"}
 
-// parts lists what imagesTr and labelsTr hold, and the folders beside these: imagesTs and the like
-// are for testing, and so is any other pair of imagesXx and labelsXx. Scans elsewhere, in other
-// folders or in none, are added as cases without labels.
-func (d *Dataset) parts(root string, o Options) ([]part, error) {
+// folderPairs lists what imagesTr and labelsTr hold, and the folders beside these: imagesTs and the
+// like are for testing, and so is any other pair of imagesXx and labelsXx. Scans elsewhere, in
+// other folders or in none, are added as cases without labels.
+func (d *Dataset) folderPairs(root string, o Options) ([]folderPair, error) {
 	entries, err := os.ReadDir(root)
 	if err != nil {
 		return nil, err
 	}
-	var parts []part
+	var pairs []folderPair
 	var beside []string
 	loose, folders := false, []string{}
 	for _, e := range entries {
@@ -60,7 +60,7 @@ func (d *Dataset) parts(root string, o Options) ([]part, error) {
 			beside = append(beside, path)
 			continue
 		}
-		p := part{}
+		p := folderPair{}
 		if ending != "Tr" {
 			p.name = GroupTest
 		}
@@ -74,10 +74,10 @@ func (d *Dataset) parts(root string, o Options) ([]part, error) {
 		if p.name != "" && ending != "Ts" && len(p.images) > 0 {
 			d.note("%s: %s, held back for testing", path, numbers.Count(len(p.images), "scan"))
 		}
-		parts = append(parts, p)
+		pairs = append(pairs, p)
 	}
 	// imagesTr first, as its cases are named first
-	slices.SortStableFunc(parts, func(a, b part) int { return strings.Compare(a.name, b.name) })
+	slices.SortStableFunc(pairs, func(a, b folderPair) int { return strings.Compare(a.name, b.name) })
 	for _, path := range beside {
 		if err := d.addBeside(path, source{root: root}, o); err != nil {
 			return nil, err
@@ -88,7 +88,7 @@ func (d *Dataset) parts(root string, o Options) ([]part, error) {
 			return nil, err
 		}
 	}
-	return parts, nil
+	return pairs, nil
 }
 
 // addBeside adds scans that lie beside imagesTr, in a folder of the source or in the source itself:

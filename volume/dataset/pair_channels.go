@@ -23,8 +23,8 @@ import (
 //   - A file of as many volumes as there are channels is a scan by itself.
 //   - A scan that has some channels and not all is refused by name; the others go on.
 
-// channelPart is a file with the channel that it is, and the path that is left without it.
-type channelPart struct {
+// channelFile is a file with the channel that it is, and the path that is left without it.
+type channelFile struct {
 	candidate
 	channel int
 }
@@ -58,7 +58,7 @@ func (p *pairing) numberedBIDS() {
 // joinChannels makes one scan of the files that are its channels. Files that are no channel, by
 // their names and numbers of volumes, stay as they are.
 func (p *pairing) joinChannels(names []string) error {
-	groups := map[string][]channelPart{}
+	groups := map[string][]channelFile{}
 	for _, key := range slices.Sorted(maps.Keys(p.scans)) {
 		for _, c := range p.scans[key] {
 			if c.series != nil || c.channels != nil || c.refused != nil {
@@ -70,14 +70,14 @@ func (p *pairing) joinChannels(names []string) error {
 			}
 			if n, rest, found := channelOf(filepath.ToSlash(relative), names); found && c.name.bids == nil {
 				c.rest = rest
-				groups[strings.ToLower(rest)] = append(groups[strings.ToLower(rest)], channelPart{c, n})
+				groups[strings.ToLower(rest)] = append(groups[strings.ToLower(rest)], channelFile{c, n})
 			}
 		}
 	}
 	for _, key := range slices.Sorted(maps.Keys(groups)) {
 		group := groups[key]
 		p.dropScans(func(c candidate) bool {
-			return slices.ContainsFunc(group, func(part channelPart) bool { return part.path == c.path })
+			return slices.ContainsFunc(group, func(f channelFile) bool { return f.path == c.path })
 		})
 		p.addJoined(joined(group, names, p.nameOf(group[0].rest)))
 	}
@@ -109,18 +109,18 @@ func (p *pairing) addJoined(c candidate) {
 }
 
 // joined is the scan of some channels. One that lacks, or is there twice, is why it is refused.
-func joined(parts []channelPart, names []string, name scanName) candidate {
-	slices.SortStableFunc(parts, func(a, b channelPart) int { return a.channel - b.channel })
+func joined(files []channelFile, names []string, name scanName) candidate {
+	slices.SortStableFunc(files, func(a, b channelFile) int { return a.channel - b.channel })
 	of := make([][]candidate, len(names))
-	for _, part := range parts {
-		if part.channel >= len(names) {
-			c := parts[0].candidate
+	for _, f := range files {
+		if f.channel >= len(names) {
+			c := files[0].candidate
 			c.name = name
-			c.refused = fmt.Errorf("%s is a channel beyond the %d that are wanted, %s", part.path, len(names),
+			c.refused = fmt.Errorf("%s is a channel beyond the %d that are wanted, %s", f.path, len(names),
 				safetext.List(names))
 			return c
 		}
-		of[part.channel] = append(of[part.channel], part.candidate)
+		of[f.channel] = append(of[f.channel], f.candidate)
 	}
 	return joinedOf(of, names, name)
 }

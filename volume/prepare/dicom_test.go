@@ -139,7 +139,7 @@ func TestTreeOfSeries(t *testing.T) {
 	defer store.Close()
 	want := map[string]*volume.Volume{"one": a, first: a, second: b, "three": b}
 	for info := range store.Records() {
-		p, err := store.Preparation().Apply(want[info.ID], info.Part())
+		p, err := store.Preparation().Apply(want[info.ID], info.Bounds())
 		if err != nil {
 			t.Fatal(err)
 		}

@@ -217,7 +217,7 @@ func TestPrepareRealScans(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		restored, err := p.Restore(labels, info.Part())
+		restored, err := p.Restore(labels, info.Bounds())
 		if err != nil {
 			t.Fatal(err)
 		}

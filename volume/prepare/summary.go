@@ -91,7 +91,7 @@ func (s *Summary) add(r Result) {
 	}
 	s.spacings = append(s.spacings, r.Record.Spacing)
 	if r.Record.Box != nil {
-		s.Share += (r.Record.Part().Share() - s.Share) / float64(s.Cropped+1)
+		s.Share += (r.Record.Bounds().Share() - s.Share) / float64(s.Cropped+1)
 		s.Cropped++
 	}
 	if s.scans == nil {

@@ -28,7 +28,7 @@ func keepsOriginal(prepared, original volume.Grid, hasLabels bool) bool {
 
 // Restoration is the way from the prepared voxels back onto those of the scan.
 func (c *Case) Restoration() (*volume.Restoration, error) {
-	r, err := c.preparation.Restoration(c.Part())
+	r, err := c.preparation.Restoration(c.Bounds())
 	if err == nil && r.Prepared.Shape != c.Shape {
 		err = fmt.Errorf("%v voxels, where the scan is prepared to %v: run voxsaw prepare again",
 			numbers.Extents(c.Shape[:]), numbers.Extents(r.Prepared.Shape[:]))
@@ -47,7 +47,7 @@ func (c *Case) OriginalLabelMap() (l *volume.LabelMap, err error) {
 		if err != nil {
 			return nil, err
 		}
-		return c.preparation.Restore(l, c.Part())
+		return c.preparation.Restore(l, c.Bounds())
 	}
 	v, end, ok := c.begin(&err)
 	if !ok {

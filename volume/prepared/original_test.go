@@ -108,7 +108,7 @@ func TestOriginalLabelsBeyondThePart(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		if c.Box == nil || c.Part().Share() > 0.6 || c.Original.Shape != shape {
+		if c.Box == nil || c.Bounds().Share() > 0.6 || c.Original.Shape != shape {
 			t.Fatalf("prepared %v of %v", c.Box, c.Original.Shape)
 		}
 		if last := len(c.Notes) - 1; last < 0 ||

@@ -85,17 +85,17 @@ const labelsByShare = "share"
 
 // resampled reports whether the prepared voxels are others than the scan's.
 func (r Record) resampled() bool {
-	turned, err := r.Part().Grid().Oriented(r.Axcodes())
+	turned, err := r.Bounds().Grid().Oriented(r.Axcodes())
 	return err != nil || !turned.Same(r.Grid, 1e-6)
 }
 
-// Part is what of the scan was prepared.
-func (r Record) Part() volume.Part {
-	part := r.Original.Whole()
+// Bounds are those of what was prepared of the scan.
+func (r Record) Bounds() volume.Bounds {
+	bounds := r.Original.Whole()
 	if r.Box != nil {
-		part.Box = *r.Box
+		bounds.Box = *r.Box
 	}
-	return part
+	return bounds
 }
 
 // errOtherVersion says of a case that it was prepared otherwise than this program does.
@@ -136,7 +136,7 @@ func (r Record) check() error {
 		return fmt.Errorf("labels %s are said not to be drawn", numbers.List(r.Undrawn))
 	}
 	if r.Box != nil {
-		if err := r.Part().Check(); err != nil {
+		if err := r.Bounds().Check(); err != nil {
 			return err
 		}
 	}

@@ -319,7 +319,7 @@ func (w *Writer) add(s Input) (Record, error) {
 	if err := checkID(s.ID); err != nil {
 		return Record{}, err
 	}
-	part, err := w.preparation.Part(s.Image, s.More...)
+	bounds, err := w.preparation.Bounds(s.Image, s.More...)
 	if err != nil {
 		return Record{}, err
 	}
@@ -329,18 +329,18 @@ func (w *Writer) add(s Input) (Record, error) {
 		ID: s.ID, Group: s.Group, Patient: s.Patient, Original: own, HasLabels: s.Labels != nil, Sources: s.Sources,
 		Origin: s.Origin, Notes: s.Notes,
 	}
-	channels, how, err := w.channels(scans, part, &record)
+	channels, how, err := w.channels(scans, bounds, &record)
 	if err != nil {
 		return Record{}, err
 	}
-	if !part.IsWhole() {
-		record.Box = &part.Box
+	if !bounds.IsWhole() {
+		record.Box = &bounds.Box
 	}
 	file := recordFile{Version: formatVersion, Preparation: w.preparation}
 	var labels []uint16
 	var original []byte
 	if s.Labels != nil {
-		prepared, err := w.preparation.ApplyLabels(s.Labels, part)
+		prepared, err := w.preparation.ApplyLabels(s.Labels, bounds)
 		if err != nil {
 			return Record{}, err
 		}
@@ -410,13 +410,13 @@ func (w *Writer) add(s Input) (Record, error) {
 
 // channels prepares the channels of a scan, which it lets go of, and records what is known of them.
 // The intensities are those of the first.
-func (w *Writer) channels(scans []*volume.Volume, part volume.Part, r *Record) (all [][]int16, first volume.Intensities,
-	err error) {
+func (w *Writer) channels(scans []*volume.Volume, bounds volume.Bounds, r *Record) (all [][]int16,
+	first volume.Intensities, err error) {
 	names := w.preparation.ChannelNames()
 	if len(scans) != len(names) {
 		return nil, first, fmt.Errorf("%s, where %d are prepared", numbers.Count(len(scans), "channel"), len(names))
 	}
-	mask := w.preparation.Mask(part, scans...)
+	mask := w.preparation.Mask(bounds, scans...)
 	for n, scan := range scans {
 		p, named := w.preparation.Channel(n), func(err error) error {
 			if len(names) > 1 {
@@ -432,7 +432,7 @@ func (w *Writer) channels(scans []*volume.Volume, part volume.Part, r *Record) (
 			return nil, first, named(err)
 		}
 		was := scan.Statistics()
-		image, err := p.ApplyMasked(scan, part, mask)
+		image, err := p.ApplyMasked(scan, bounds, mask)
 		if err != nil {
 			return nil, first, named(err)
 		}
@@ -521,8 +521,8 @@ func (w *Writer) original(s Input, r Record) (runs []byte, within map[uint16]int
 	if err != nil {
 		return nil, nil, 0, err
 	}
-	part := r.Part()
-	inside, err := labels.Crop(part.Origin, part.Size)
+	bounds := r.Bounds()
+	inside, err := labels.Crop(bounds.Origin, bounds.Size)
 	if err != nil {
 		return nil, nil, 0, err
 	}

@@ -30,7 +30,7 @@ func newJoin(c *CPU, s device.ConcatSpec, split bool) (*join, error) {
 	k := &join{c: c, whole: layoutOf(s.Whole()), split: split}
 	ch := 0
 	for i, channels := range s.Channels {
-		l := layoutOf(s.Part(i))
+		l := layoutOf(s.Operand(i))
 		k.parts = append(k.parts, l)
 		for done := 0; done < channels; {
 			r := laneRun{part: i, partBlock: done / l.lanes, partAt: done % l.lanes, wholeBlock: ch / k.whole.lanes,

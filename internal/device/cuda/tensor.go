@@ -163,7 +163,7 @@ func (d *Device) concat(s device.ConcatSpec, split bool) (device.Kernel, error) 
 		vectors = vectors && c%vectorOf(s.Type) == 0
 	}
 	for i, n := range s.Channels {
-		c := d.cutOf(s.Part(i), s.Type, vectors)
+		c := d.cutOf(s.Operand(i), s.Type, vectors)
 		p, operands := part{c.channels, int32(whole), int32(first), int32(n), 0}, []operand{out(0), in(i)}
 		if split {
 			p, operands = part{c.channels, int32(n), 0, int32(whole), int32(first)}, []operand{out(i), in(0)}

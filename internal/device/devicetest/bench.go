@@ -28,7 +28,7 @@ func Bench(b *testing.B, dev device.Device) {
 		join := device.ConcatSpec{N: s[0], Channels: []int{s[1] / 2, s[1] / 2}, Size: [3]int(s[2:]),
 			Type: dev.Activations()}
 		benchmark(b, dev, "Concat", s, 2*size, func(d device.Device) (device.Kernel, error) { return d.Concat(join) },
-			x[:1], []operand{output(join.Part(0)...), output(join.Part(1)...)})
+			x[:1], []operand{output(join.Operand(0)...), output(join.Operand(1)...)})
 		for _, a := range []struct {
 			name              string
 			spec              device.ActivateSpec

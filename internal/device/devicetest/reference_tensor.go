@@ -43,7 +43,7 @@ func (reference) SumChannels(t device.Tensor) (device.Kernel, error) {
 
 // eachPart calls f with the index of every element of y, and its part and its index therein.
 func eachPart(s device.ConcatSpec, f func(iy, part, ix int)) {
-	iy, v := 0, s.Part(0).Voxels()
+	iy, v := 0, s.Operand(0).Voxels()
 	for n := range s.N {
 		for part, channels := range s.Channels {
 			for i := range channels * v {

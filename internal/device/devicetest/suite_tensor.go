@@ -59,7 +59,7 @@ func Concat(t *testing.T, dev device.Device) {
 				r := newRand(uint64(len(channels)))
 				var parts, gaps []operand
 				for i := range channels {
-					parts, gaps = append(parts, random(r, s.Part(i)...)), append(gaps, output(s.Part(i)...))
+					parts, gaps = append(parts, random(r, s.Operand(i)...)), append(gaps, output(s.Operand(i)...))
 				}
 				compare(t, dev, 0, func(d device.Device) (device.Kernel, error) { return d.Concat(s) },
 					[]operand{output(s.Whole()...)}, parts)
@@ -102,12 +102,12 @@ func adjacent(t *testing.T, dev device.Device, s device.ConcatSpec) {
 	r, offset := newRand(3), int64(0)
 	var parts []device.Buffer
 	for i := range s.Channels {
-		n := dev.Size(tensorOf(dev, s.Part(i)))
+		n := dev.Size(tensorOf(dev, s.Operand(i)))
 		part, err := dev.Alloc(n)
 		fail(err)
-		values := random(r, s.Part(i)...).data
-		fail(dev.Upload(part, tensorOf(dev, s.Part(i)), values))
-		fail(dev.Upload(dev.View(all, offset, n), tensorOf(dev, s.Part(i)), values))
+		values := random(r, s.Operand(i)...).data
+		fail(dev.Upload(part, tensorOf(dev, s.Operand(i)), values))
+		fail(dev.Upload(dev.View(all, offset, n), tensorOf(dev, s.Operand(i)), values))
 		parts, offset = append(parts, part), offset+n
 	}
 	join.Run([]device.Buffer{apart}, parts, scratch)
