@@ -225,9 +225,7 @@ func (k *oneChannelWeights) Scratch() int64 {
 
 // Run implements [device.Kernel].
 func (k *oneChannelWeights) Run(out, in []device.Buffer, scratch device.Buffer) {
-	k.begin(out, in)
-	k.convolve(k.dw, in[0].(Slice), in[1].(Slice), nil, scratch.(Slice))
-	k.end(out)
+	k.run(k, out, in, scratch)
 }
 
 func (k *oneChannelWeights) convolve(dw, x, dy, _, scratch Slice) {

@@ -28,9 +28,7 @@ func (k *slabSums) Scratch() int64 {
 
 // Run implements [device.Kernel].
 func (k *slabSums) Run(out, in []device.Buffer, scratch device.Buffer) {
-	k.begin(out, in)
-	k.convolve(k.dw, in[0].(Slice), in[1].(Slice), nil, scratch.(Slice))
-	k.end(out)
+	k.run(k, out, in, scratch)
 }
 
 func (k *slabSums) convolve(dw, x, dy, _, scratch Slice) {

@@ -365,9 +365,7 @@ func (k *smallWeights) stage() int { return 2 * k.taps * block * block }
 
 // Run implements [device.Kernel].
 func (k *smallWeights) Run(out, in []device.Buffer, scratch device.Buffer) {
-	k.begin(out, in)
-	k.convolve(k.dw, in[0].(Slice), in[1].(Slice), nil, scratch.(Slice))
-	k.end(out)
+	k.run(k, out, in, scratch)
 }
 
 func (k *smallWeights) convolve(dw, x, dy, _, scratch Slice) {

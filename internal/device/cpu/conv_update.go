@@ -48,14 +48,23 @@ func (g *gradientSink) whole() int {
 	return g.w.elements()
 }
 
-// begin notes the operands of a run.
-func (g *gradientSink) begin(out, in []device.Buffer) {
+// run is Run of a kernel that has nothing but these operands.
+func (g *gradientSink) run(k convolver, out, in []device.Buffer, scratch device.Buffer) {
 	if g.keeps() {
 		g.dw = out[0].(Slice)
-		return
+	} else {
+		g.values, g.velocity = out[0].(Slice), out[1].(Slice)
+		copy(g.hyper[:], in[2].(Slice))
 	}
-	g.values, g.velocity = out[0].(Slice), out[1].(Slice)
-	copy(g.hyper[:], in[2].(Slice))
+	k.convolve(g.dw, in[0].(Slice), in[1].(Slice), nil, scratch.(Slice))
+	if !g.keeps() {
+		sum := 0.0
+		for _, s := range g.squares {
+			sum += s
+		}
+		out[2].(Slice)[0] = float32(sum)
+	}
+	g.values, g.velocity = nil, nil
 }
 
 // take takes the step of one pair of blocks, given its gradients.
@@ -66,16 +75,4 @@ func (g *gradientSink) take(gradients []float32, ob, ib int) {
 	if g.hyper != noStep {
 		g.lanes.runSGD(values, g.w.pair(g.velocity, ob, ib), gradients, &g.hyper)
 	}
-}
-
-// end ends a run.
-func (g *gradientSink) end(out []device.Buffer) {
-	if !g.keeps() {
-		sum := 0.0
-		for _, s := range g.squares {
-			sum += s
-		}
-		out[2].(Slice)[0] = float32(sum)
-	}
-	g.values, g.velocity = nil, nil
 }

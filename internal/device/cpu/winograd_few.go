@@ -268,9 +268,7 @@ func (k *winogradFewGradient) Scratch() int64 { return bytesOf(k.total) }
 
 // Run implements [device.Kernel].
 func (k *winogradFewGradient) Run(out, in []device.Buffer, scratch device.Buffer) {
-	k.begin(out, in)
-	k.convolve(k.dw, in[0].(Slice), in[1].(Slice), nil, scratch.(Slice))
-	k.end(out)
+	k.run(k, out, in, scratch)
 }
 
 func (k *winogradFewGradient) convolve(dw, x, dy, _, scratch Slice) {

@@ -67,9 +67,7 @@ func (k *winogradGradient) Scratch() int64 { return bytesOf(k.total) }
 
 // Run implements [device.Kernel].
 func (k *winogradGradient) Run(out, in []device.Buffer, scratch device.Buffer) {
-	k.begin(out, in)
-	k.convolve(k.dw, in[0].(Slice), in[1].(Slice), nil, scratch.(Slice))
-	k.end(out)
+	k.run(k, out, in, scratch)
 }
 
 func (k *winogradGradient) convolve(dw, x, dy, _, scratch Slice) {
