@@ -76,16 +76,13 @@ func (c *CPU) Work(s device.ConvSpec, kind ConvKind) (Work, error) {
 		w.Points = 4 * 2 * points * float64(s.N) * out // those of the outputs, written and read
 		return w, nil
 	}
-	for i, n := range size {
-		taps := 0 // that do not fall on padding
-		for o := range n {
-			for k := range s.Kernel[i] {
-				if at := o*s.Stride[i] + k - s.Pad[i]; w.Algorithm != "live taps" || at >= 0 && at < s.Size[i] {
-					taps++
-				}
-			}
-		}
-		w.Products *= float64(taps)
+	k, err := c.chosen(s, kind)
+	if live, ok := k.(interface{ liveProducts() int }); ok {
+		w.Products = 2 * in * out * float64(live.liveProducts())
+		return w, err
 	}
-	return w, nil
+	for i, n := range size {
+		w.Products *= float64(n * s.Kernel[i])
+	}
+	return w, err
 }

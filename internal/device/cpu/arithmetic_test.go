@@ -40,6 +40,10 @@ func TestWork(t *testing.T) {
 		{c, cube(1, 1, 16, 8, 5, 1, 2), Forward, "one channel", 2 * 8 * 2 * 64 * 25 * 16, 4 * 2 * 8 * 2 * 64 * 16},
 		// along an axis each output sees both inputs
 		{c, cube(3, 16, 16, 2, 5, 1, 2), Forward, "live taps", 2 * 3 * 4 * 4 * 4 * 16 * 16, 0},
+		// of one image a row is multiplied by the three taps that one of its outputs needs
+		{c, cube(1, 16, 16, 2, 5, 1, 2), Forward, "live taps", 2 * 4 * 4 * 6 * 16 * 16, 0},
+		{c, cube(1, 16, 16, 2, 5, 1, 2), Transposed, "live taps", 2 * 4 * 4 * 6 * 16 * 16, 0},
+		{c, cube(1, 16, 16, 2, 5, 1, 2), Weights, "live taps", 2 * 4 * 4 * 4 * 16 * 16, 0},
 	} {
 		w, err := test.c.Work(test.s, test.kind)
 		if err != nil || w.Algorithm != test.algorithm || w.Products != test.products || w.Points != test.points ||

@@ -138,13 +138,18 @@ func (k *small) offsets(p *phase, t tap, o [3]int) (in, out int) {
 
 // smallCost is in multiplications of vectors.
 func smallCost(g *geometry, k *small) float64 {
-	n := readCost * k.taps
+	return float64(g.in.channels*g.out.blocks) * float64(readCost*k.taps+k.liveProducts())
+}
+
+// liveProducts is the number of pairs of a voxel and a tap that are multiplied, for each pair of
+// channels. Those of a row include padding: where a tap is alive for one output, all have it.
+func (k *small) liveProducts() (n int) {
 	for _, part := range k.parts {
 		for _, s := range part {
 			n += s.rows * len(s.whole) * k.images()
 		}
 	}
-	return float64(g.in.channels*g.out.blocks) * float64(n)
+	return n
 }
 
 // images is how often the sums are computed: for each image where its rows are outputs along x.
@@ -344,11 +349,16 @@ func newSmallWeights(c *CPU, s device.ConvSpec) *smallWeights {
 
 // smallWeightsCost is in multiplications of vectors.
 func smallWeightsCost(k *smallWeights) float64 {
-	n := writeCost * k.taps
+	return float64(k.x.channels*k.y.blocks) * float64(writeCost*k.taps+k.liveProducts())
+}
+
+// liveProducts is the number of pairs of a voxel and a tap that are multiplied, for each pair of
+// channels.
+func (k *smallWeights) liveProducts() (n int) {
 	for _, t := range k.live {
 		n += t.k * len(t.terms)
 	}
-	return float64(k.x.channels*k.y.blocks) * float64(n)
+	return n
 }
 
 // Scratch implements [device.Kernel].
