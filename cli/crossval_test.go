@@ -79,3 +79,17 @@ func TestIdleStudyIsRefusedFirst(t *testing.T) {
 		t.Errorf("in another study's folder: exit code %d: %s", code, out.String())
 	}
 }
+
+// What the trainings take is told where there are some: a plan of random arms alone pretrains
+// nothing.
+func TestNotesOfWhatTrainingsTake(t *testing.T) {
+	found := []experiment.Found{{Source: experiment.Source{What: "VOC", Photos: 3}}}
+	if notes := foundTable("root", found, experiment.Rehearsal{}).Notes; len(notes) > 0 {
+		t.Errorf("nothing is counted, and noted is %q", notes)
+	}
+	works := map[string]experiment.Work{experiment.OfPretraining: {Trainings: 2, FLOPs: 4e12}}
+	notes := foundTable("root", found, experiment.Rehearsal{Works: works, Rate: 2e9}).Notes
+	if len(notes) != 3 || notes[0] != "2 pretrainings: 4 TFLOP." || !strings.Contains(notes[1], "at the 2 GFLOP/s") {
+		t.Errorf("%q", notes)
+	}
+}

@@ -119,6 +119,9 @@ func foundTable(root string, found []experiment.Found, r experiment.Rehearsal) t
 		}
 		t.Rows = append(t.Rows, []string{s.What, s.State, count, where, s.Note})
 	}
+	if len(r.Works) == 0 { // of a plan of random arms alone
+		return t
+	}
 	var works, flops []string
 	seconds := 0.0 // on an H200
 	for _, kind := range []string{experiment.OfPretraining, experiment.OfFinetuning, experiment.OfLabelling,
