@@ -11,8 +11,8 @@ import (
 	"testing"
 )
 
-// What pages point at is there: the tests that they name, and of pages at the root what their
-// relative links lead to. scripts/site.sh checks the links of docs/.
+// What pages point at is there: the tests that they name, and what their relative links lead to.
+// Each row of docs/formats.md, what is read, repaired and refused, names a test.
 func TestPagesPointAtWhatIsThere(t *testing.T) {
 	defined := map[string]bool{}
 	function := regexp.MustCompile(`(?m)^func ((?:Test|Fuzz|Benchmark)\w+)\(`)
@@ -30,14 +30,14 @@ func TestPagesPointAtWhatIsThere(t *testing.T) {
 		t.Fatal(err)
 	}
 	var pages []string
-	for _, pattern := range []string{"*.md", "docs/*.md"} {
+	for _, pattern := range []string{"*.md", "docs/*.md", "docs/*/*.md", "changes/*.md", "testdata/*.md"} {
 		found, err := filepath.Glob(pattern)
 		if err != nil {
 			t.Fatal(err)
 		}
 		pages = append(pages, found...)
 	}
-	named, links := 0, 0
+	named, links, formats := 0, 0, 0
 	name := regexp.MustCompile("`((?:Test|Fuzz)[A-Z]\\w*)`")
 	link := regexp.MustCompile(`\]\(([^)#:]+)(?:#[^)]*)?\)`)
 	for _, page := range pages {
@@ -50,18 +50,56 @@ func TestPagesPointAtWhatIsThere(t *testing.T) {
 				t.Errorf("%s: there is no %s", page, m[1])
 			}
 		}
-		if filepath.Dir(page) != "." {
-			continue
-		}
 		for _, m := range link.FindAllSubmatch(text, -1) {
 			links++
-			if _, err := os.Stat(string(m[1])); err != nil {
+			if _, err := os.Stat(filepath.Join(filepath.Dir(page), string(m[1]))); err != nil {
 				t.Errorf("%s: no file is at %s", page, m[1])
 			}
 		}
+		if page != filepath.Join("docs", "formats.md") {
+			continue
+		}
+		rows, _, _ := strings.Cut(string(text), "\n## Public files\n")
+		for _, row := range regexp.MustCompile(`(?m)^\| \w.*`).FindAllString(rows, -1) {
+			formats++
+			if !name.MatchString(row) {
+				t.Errorf("%s: no test shows this: %s", page, row)
+			}
+		}
 	}
-	if named < 50 || links < 20 {
-		t.Errorf("only %d tests are named, and %d files linked: is the search broken?", named, links)
+	if named < 50 || links < 200 || formats < 50 {
+		t.Errorf("only %d tests are named, %d files linked and %d rows of formats found: is the search broken?", named,
+			links, formats)
+	}
+}
+
+// Each module of go.mod is told of in docs/dependencies.md, and no other.
+func TestDependenciesAreTold(t *testing.T) {
+	mod, err := os.ReadFile("go.mod")
+	if err != nil {
+		t.Fatal(err)
+	}
+	page, err := os.ReadFile("docs/dependencies.md")
+	if err != nil {
+		t.Fatal(err)
+	}
+	required := map[string]bool{}
+	for _, m := range regexp.MustCompile(`(?m)^(?:\t|require )(\S+) v\S+`).FindAllStringSubmatch(string(mod), -1) {
+		required[m[1]] = true
+		if !strings.Contains(string(page), "`"+m[1]+"`") {
+			t.Errorf("docs/dependencies.md does not tell of %s", m[1])
+		}
+	}
+	if len(required) < 20 {
+		t.Fatalf("only %d modules in go.mod: is the search broken?", len(required))
+	}
+	// rows of the tables: the first cell names modules
+	for _, row := range regexp.MustCompile("(?m)^\\| (`[^|]*) \\|").FindAllStringSubmatch(string(page), -1) {
+		for _, m := range regexp.MustCompile("`([^`]+)`").FindAllStringSubmatch(row[1], -1) {
+			if !required[m[1]] {
+				t.Errorf("docs/dependencies.md tells of %s, which is not in go.mod", m[1])
+			}
+		}
 	}
 }
 
