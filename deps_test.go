@@ -22,8 +22,8 @@ const module = "github.com/voxsaw/voxsaw/"
 var mayImport = map[string][]string{
 	"internal/asmtest":    {},
 	"internal/atomicfile": {},
-	"internal/auto": {"internal/checkpoint", "internal/config", "internal/folders", "internal/planning",
-		"internal/sliding", "internal/terminal", "internal/train", "internal/triage", "segment", "volume/dataset",
+	"internal/auto": {"internal/backbone", "internal/checkpoint", "internal/config", "internal/folders",
+		"internal/planning", "internal/sliding", "internal/terminal", "internal/train", "internal/triage", "segment", "volume/dataset",
 		"volume/prepared"},
 	"internal/ballot": {},
 	"internal/fingerprint": {"internal/memory", "internal/numbers", "internal/planning", "volume", "volume/dataset",

@@ -21,6 +21,7 @@ import (
 	"github.com/voxsaw/voxsaw/internal/numbers"
 	"github.com/voxsaw/voxsaw/internal/terminal"
 	"github.com/voxsaw/voxsaw/internal/train"
+	"github.com/voxsaw/voxsaw/volume"
 )
 
 type autoOptions struct {
@@ -74,6 +75,10 @@ func runAuto(cmd *cobra.Command, o autoOptions, out string, resume bool, scans [
 	if err := oneNetwork(cmd, o.Plans); err != nil {
 		return err
 	}
+	how := volume.DefaultPreparation() // whatever the plans have: what is wrong with them is said before a job begins
+	if err := likePlan(cmd, o.Plans, &how); err != nil {
+		return err
+	}
 	before, err := auto.Begun(out)
 	if err != nil {
 		return err
@@ -84,6 +89,11 @@ func runAuto(cmd *cobra.Command, o autoOptions, out string, resume bool, scans [
 		scans = before.Scans
 		if err := absoluteTuning(cmd); err != nil {
 			return err
+		}
+		if o.Plans != "" {
+			if o.Plans, err = filepath.Abs(o.Plans); err != nil {
+				return err
+			}
 		}
 		moved, err := before.Return(out)
 		if err != nil {
@@ -119,7 +129,7 @@ func runAuto(cmd *cobra.Command, o autoOptions, out string, resume bool, scans [
 		Command: func(ctx context.Context, args []string) error { return carryOut(ctx, cmd, args, &s) },
 		Say:     func(format string, args ...any) { say(cmd.ErrOrStderr(), format, args...) },
 	}
-	if o.Network != backbone.Default {
+	if givenNow(cmd, cmd.Flags().Lookup("network")) {
 		job.Network = o.Network
 	}
 	for _, label := range o.Labels {

@@ -84,7 +84,8 @@ func TestLogitsOfMONAI(t *testing.T) {
 	for n, want := range numbers["logits"] {
 		worst, size = max(worst, math.Abs(float64(logits[n]-want))), max(size, math.Abs(float64(want)))
 	}
-	if len(logits) != len(numbers["logits"]) || !(worst < 1e-5*size) {
+	// what fast convolutions round: 7e-6 to 1.5e-5, by the algorithms that are chosen
+	if len(logits) != len(numbers["logits"]) || !(worst < 3e-5*size) {
 		t.Errorf("logits differ by up to %v of %v", worst, size)
 	}
 }

@@ -15,6 +15,7 @@ import (
 	"time"
 
 	"github.com/voxsaw/voxsaw/internal/atomicfile"
+	"github.com/voxsaw/voxsaw/internal/backbone"
 	"github.com/voxsaw/voxsaw/internal/hint"
 	"github.com/voxsaw/voxsaw/internal/safetext"
 	"github.com/voxsaw/voxsaw/internal/smallfile"
@@ -173,6 +174,21 @@ func (s *state) packed() state {
 	return p
 }
 
+// samePath says whether two paths name the same file here, each with what follows its name.
+func samePath(a, b string) bool {
+	x, err := filepath.Abs(a)
+	y, err2 := filepath.Abs(b)
+	return a != "" && b != "" && err == nil && err2 == nil && x == y
+}
+
+// unlessDefault is the kind of a network, "" of the default one.
+func unlessDefault(kind string) string {
+	if kind == backbone.Default {
+		return ""
+	}
+	return kind
+}
+
 // open reads what is done, or begins.
 func (j *Job) open() error {
 	s, err := readState(j.Out)
@@ -182,6 +198,7 @@ func (j *Job) open() error {
 		if err != nil {
 			return err
 		}
+		j.Network = unlessDefault(j.Network)
 		j.state = state{Version: 1, Scans: j.Scans, Hours: j.Hours, From: from, Out: j.Out, Labels: j.Labels,
 			Machine: j.Machine, Modality: j.Modality, Plans: j.Plans, Network: j.Network}
 		return j.save()
@@ -205,11 +222,14 @@ func (j *Job) open() error {
 	for _, said := range []struct {
 		flag     string
 		now, was *string
-	}{{"modality", &j.Modality, &s.Modality}, {"plans", &j.Plans, &s.Plans}, {"network", &j.Network, &s.Network}} {
-		if *said.now == "" {
+		same     func(a, b string) bool
+	}{
+		{"modality", &j.Modality, &s.Modality, strings.EqualFold},
+		{"plans", &j.Plans, &s.Plans, samePath},
+		{"network", &j.Network, &s.Network, func(a, b string) bool { return unlessDefault(a) == b }},
+	} {
+		if *said.now == "" || said.same(*said.now, *said.was) {
 			*said.now = *said.was
-		}
-		if strings.EqualFold(*said.now, *said.was) {
 			continue
 		}
 		was := "without --" + said.flag

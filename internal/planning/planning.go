@@ -273,11 +273,16 @@ func (f Fingerprint) outputs(n voxsaw.Network) voxsaw.Network {
 	return n
 }
 
+// leastMemory is the least share of the memory that nnU-Net's planner plans for. Patches of the
+// slices of a scan that has one or two do not shrink below a size, however little memory there is.
+const leastMemory = 1. / (1 << 16)
+
 // encoderRungs are those of a network of nnU-Net's: what its planner has for the memory that it
 // plans for, for half as much and so on. Between them are those of half as many channels.
 func (p *Plan) encoderRungs(f Fingerprint) (all []Work, err error) {
 	channels := baseWidth
 	for gigabytes := f.Encoder.Gigabytes; ; {
+		shrinks := gigabytes > f.Encoder.Gigabytes*leastMemory
 		n, err := f.nnunet(f.Prepared, gigabytes)
 		if err != nil {
 			return nil, err
@@ -287,11 +292,11 @@ func (p *Plan) encoderRungs(f Fingerprint) (all []Work, err error) {
 			all = append(all, w)
 		}
 		switch voxels := product(extents(w.Crop)); {
-		case voxels > middle:
+		case voxels > middle && shrinks:
 			gigabytes /= 2
 		case channels == baseWidth:
 			channels /= 2
-		case voxels > smallestCrop:
+		case voxels > smallestCrop && shrinks:
 			gigabytes /= 2
 		case channels == baseWidth/2:
 			channels /= 2

@@ -415,6 +415,20 @@ func TestBrought(t *testing.T) {
 	}
 }
 
+// The patch of a scan of one slice does not shrink with the memory below a size.
+func TestNetworkOfOneSlice(t *testing.T) {
+	f := Fingerprint{Modality: "MR", Intensity: "zscore", Channels: 1, Classes: 2, Limit: 1 << 40, Encoder: new(Encoder)}
+	*f.Encoder = Plain
+	for range 3 {
+		shape := [3]int{1024, 1024, 1}
+		f.Scans = append(f.Scans, Scan{Spacing: [3]float64{0.5, 0.5, 5}, Shape: shape, Whole: shape, Labels: true})
+	}
+	p := plan(t, f, &aMachine{speed: 1e9}, 1)
+	if n, is := nnunetOf(p.Finetune.Network); !is || p.Finetune.Crop[2] != 1 || n.Features[0] >= baseWidth {
+		t.Errorf("crop %v of %+v", p.Finetune.Crop, n)
+	}
+}
+
 // Networks of nnU-Net's that are planned are the ones that its own planner has for GPUs of less and
 // less memory, axes put back, with fewer channels where that is not enough.
 func TestNetworksOfNNUNet(t *testing.T) {

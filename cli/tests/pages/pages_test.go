@@ -1,6 +1,7 @@
 package pages_test
 
 import (
+	"bytes"
 	"fmt"
 	"os"
 	"path/filepath"
@@ -50,14 +51,15 @@ var pages = []page{
 		"predict SCANS --checkpoint MODEL": "the block about one's own scans has that",
 	}},
 	{file: "docs/tutorial.md"},
-	{file: "docs/planning.md"},
+	{file: "docs/planning.md", given: func(t *testing.T) {
+		plans := bytes.Replace(thickPlans(t), []byte(`"configurations": {`),
+			[]byte(`"configurations": {"3d_lowres": {"inherits_from": "3d_fullres"}, `), 1)
+		commandtest.Must(t, os.WriteFile("nnUNetPlans.json", plans, 0o644))
+	}},
 	{file: "docs/coming-from.md", given: func(t *testing.T) {
 		model := "nnUNet_results/Dataset001_NAME/nnUNetTrainer__nnUNetPlans__3d_fullres"
 		commandtest.Must(t, os.CopyFS(model, os.DirFS(filepath.Join(repository, "testdata", "nnunet", "thick"))))
-		plans, err := os.ReadFile(filepath.Join(model, "plans.json"))
-		commandtest.Must(t, err)
-		// the spacing and the size of the scans here
-		plans = regexp.MustCompile(`"spacing": \[[^]]*\]`).ReplaceAll(plans, []byte(`"spacing": [12, 12, 12]`))
+		plans := thickPlans(t)
 		commandtest.Must(t, os.WriteFile("plans.json", plans, 0o644))
 		commandtest.Must(t, os.WriteFile(filepath.Join(model, "plans.json"), plans, 0o644))
 	}},
@@ -94,6 +96,13 @@ var pages = []page{
 
 // repository is where the test's source lies.
 var repository, _ = filepath.Abs(filepath.Join("..", "..", ".."))
+
+// thickPlans is a plans.json of nnU-Net, with the spacing of the scans here.
+func thickPlans(t *testing.T) []byte {
+	plans, err := os.ReadFile(filepath.Join(repository, "testdata", "nnunet", "thick", "plans.json"))
+	commandtest.Must(t, err)
+	return regexp.MustCompile(`"spacing": \[[^]]*\]`).ReplaceAll(plans, []byte(`"spacing": [12, 12, 12]`))
+}
 
 // cases has prepared cases.
 func cases(t *testing.T) { commandtest.Type(t, "prepare scans --out prepared") }
