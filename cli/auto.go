@@ -75,7 +75,8 @@ func runAuto(cmd *cobra.Command, o autoOptions, out string, resume bool, scans [
 	if err := oneNetwork(cmd, o.Plans); err != nil {
 		return err
 	}
-	how := volume.DefaultPreparation() // whatever the plans have: what is wrong with them is said before a job begins
+	// what is wrong with the plans is said before a job begins
+	how := volume.DefaultPreparation()
 	if err := likePlan(cmd, o.Plans, &how); err != nil {
 		return err
 	}

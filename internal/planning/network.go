@@ -172,7 +172,8 @@ func (p *Plan) sized(f Fingerprint, largest, all bool) {
 			"the default network; it halves all axes alike, so often that %d voxels are left along the shortest axis "+
 				"of the crop, and the channels follow from the time. nnU-Net's network would have %s and halve the "+
 				"axes (i, j, k) %s times. Nothing measured says that it learns more in the same time: voxsaw plan "+
-				"--network unet or resenc plans it", shortest>>w.Network.Levels, numbers.Count(len(p.NNUNet.Full.Strides), "stage"),
+				"--network unet or resenc plans it", shortest>>w.Network.Levels,
+			numbers.Count(len(p.NNUNet.Full.Strides), "stage"),
 			halvings(reversed(p.NNUNet.network(baseWidth).Multiple())))
 		p.decide("batch", batch, alone, p.NNUNet.Full.Batch)
 	}

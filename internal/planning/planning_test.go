@@ -417,8 +417,8 @@ func TestBrought(t *testing.T) {
 
 // The patch of a scan of one slice does not shrink with the memory below a size.
 func TestNetworkOfOneSlice(t *testing.T) {
-	f := Fingerprint{Modality: "MR", Intensity: "zscore", Channels: 1, Classes: 2, Limit: 1 << 40, Encoder: new(Encoder)}
-	*f.Encoder = Plain
+	e := Plain
+	f := Fingerprint{Modality: "MR", Intensity: "zscore", Channels: 1, Classes: 2, Limit: 1 << 40, Encoder: &e}
 	for range 3 {
 		shape := [3]int{1024, 1024, 1}
 		f.Scans = append(f.Scans, Scan{Spacing: [3]float64{0.5, 0.5, 5}, Shape: shape, Whole: shape, Labels: true})
