@@ -356,8 +356,9 @@ func openPrepared(paths []string) (*prepared.Store, error) {
 func (o *planOptions) follow(f *planning.Fingerprint, p *nnunet.Plan, how volume.Preparation) error {
 	switch {
 	case p != nil && len(p.Channels) != f.Channels:
-		return usagef("%s is for scans of %s, and these have %d", o.Plans, numbers.Count(len(p.Channels), "channel"),
-			f.Channels)
+		return withHint(usagef("%s is for scans of %s, and these have %d", o.Plans,
+			numbers.Count(len(p.Channels), "channel"), f.Channels),
+			"take the plans that were made for these scans; a job that was begun with others needs another --out")
 	case p != nil:
 		f.Brought = &planning.Brought{Name: filepath.Base(o.Plans), Crop: how.Crop, Spacing: how.Spacing,
 			Intensity: how.Intensity, Foreground: how.Foreground, Network: p.Network, Patch: p.PatchSize(),

@@ -226,9 +226,11 @@ func readPlan(path, configuration string) (*Plan, error) {
 	if err != nil {
 		err = &volume.FormatError{Path: path, Problem: err.Error()}
 		if _, there := file.Configurations[configuration]; !there {
-			names := slices.Sorted(maps.Keys(file.Configurations))
-			err = hint.Addf(err, "a configuration is chosen by its name behind a colon: %s:%s", path,
-				safetext.Text(names[0]))
+			name := slices.Max(slices.Collect(maps.Keys(file.Configurations))) // none of two dimensions
+			if _, usual := file.Configurations[defaultConfiguration]; usual {
+				name = defaultConfiguration
+			}
+			err = hint.Addf(err, "a configuration is chosen by its name behind a colon: %s:%s", path, safetext.Text(name))
 		}
 		return nil, err
 	}
