@@ -226,11 +226,13 @@ func readPlan(path, configuration string) (*Plan, error) {
 	if err != nil {
 		err = &volume.FormatError{Path: path, Problem: err.Error()}
 		if _, there := file.Configurations[configuration]; !there {
-			name := slices.Max(slices.Collect(maps.Keys(file.Configurations))) // none of two dimensions
+			// the last one in order: 2d, which is refused, is the first
+			name := slices.Max(slices.Collect(maps.Keys(file.Configurations)))
 			if _, usual := file.Configurations[defaultConfiguration]; usual {
 				name = defaultConfiguration
 			}
-			err = hint.Addf(err, "a configuration is chosen by its name behind a colon: %s:%s", path, safetext.Text(name))
+			err = hint.Addf(err, "a configuration is chosen by its name behind a colon: %s:%s", path,
+				safetext.Text(name))
 		}
 		return nil, err
 	}
