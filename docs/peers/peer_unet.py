@@ -11,7 +11,8 @@ first with two stages of 1x3x3 kernels and strides of 1x2x2 for a patch of 32x19
 of its own, on one core for which others wait, that makes a step on a patch of the plan's size to warm up, and then
 times others. A step is a forward pass, or with --train that of one patch with deep supervision, cross-entropy and soft Dice at
 each resolution but the lowest, gradients and SGD with momentum, without augmentation and without ONNX Runtime. This has the
-network that PyTorch exports. A line of JSON for each run: seconds of the median and of the fastest step. At the end, how many
+network that PyTorch exports. bf16 is PyTorch with autocast and channels last, which is fast on processors with AMX (amx_bf16
+in /proc/cpuinfo); the others compute in fp32. --sides leaves some out. A line of JSON for each run: seconds of the median and of the fastest step. At the end, how many
 times as long the others take, the median of the turns.
 """
 import json
@@ -25,7 +26,7 @@ import tempfile
 import peer
 import peer_plans
 
-WHO = ("torch", "onnxruntime", "voxsaw")
+WHO = ("torch", "bf16", "onnxruntime", "voxsaw")
 
 
 def plans(name):
@@ -83,13 +84,16 @@ def one(a):
     configuration = plans(a.networks[0])["configurations"][a.configuration]
     net, patch = network(configuration, a.inputs, a.classes, a.train), configuration["patch_size"]
     x = torch.randn(1, a.inputs, *patch)
-    if a.train:
-        times, _ = peer.timed(learning(net, x, a.classes), a.warmup, a.steps)
-    else:
-        net.eval()
-        with torch.inference_mode():
-            step = exported(net, x, a.threads) if a.only == "onnxruntime" else lambda: net(x)
-            times, _ = peer.timed(step, a.warmup, a.steps)
+    if a.only == "bf16":
+        net, x = net.to(memory_format=torch.channels_last_3d), x.to(memory_format=torch.channels_last_3d)
+    with torch.autocast("cpu", torch.bfloat16, enabled=a.only == "bf16"):
+        if a.train:
+            times, _ = peer.timed(learning(net, x, a.classes), a.warmup, a.steps)
+        else:
+            net.eval()
+            with torch.inference_mode():
+                step = exported(net, x, a.threads) if a.only == "onnxruntime" else lambda: net(x)
+                times, _ = peer.timed(step, a.warmup, a.steps)
     peer.line(a.only, task="segment" if a.train else "infer", patch=patch, **peer.seconds(times), peak_mib=peer.peak())
 
 
@@ -99,15 +103,18 @@ def main():
     ap.add_argument("--voxsaw", default="voxsaw")
     ap.add_argument("--turns", type=int, default=2)
     ap.add_argument("--core", default="0")
-    ap.add_argument("--only", choices=WHO[:2], help="time this side of one network, in this process")
+    ap.add_argument("--only", choices=WHO[:-1], help="time this side of one network, in this process")
     ap.add_argument("--configuration", default="3d_fullres")
     ap.add_argument("--inputs", type=int, default=1)
     ap.add_argument("--classes", type=int, default=2)
     ap.add_argument("--train", action="store_true", help="time steps of training")
+    ap.add_argument("--sides", default=",".join(WHO), help="those that take turns, voxsaw the last")
     a = ap.parse_args()
     if a.only:
         return one(a)
-    sides = ("torch", "voxsaw") if a.train else WHO
+    sides = [who for who in a.sides.split(",") if not (a.train and who == "onnxruntime")]
+    if sides[-1:] != ["voxsaw"] or not set(sides) <= set(WHO):
+        ap.error(f"--sides: some of {', '.join(WHO)}, and voxsaw at the end")
     timing = [f"--threads={a.threads}", f"--steps={a.steps}", f"--warmup={a.warmup}"]
     for name in a.networks:
         took = {who: [] for who in sides}
