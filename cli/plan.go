@@ -314,6 +314,9 @@ func (o *planOptions) fingerprint(cmd *cobra.Command, paths []string) (f plannin
 	if err != nil {
 		return f, nil, err
 	}
+	if err := o.sameChannels(p, max(1, how.Inputs())); err != nil { // before all scans are read
+		return f, nil, err
+	}
 	f, left, err := fingerprint.OfScans(cmd.Context(), d, how, o.Read, told)
 	if finish(); err != nil {
 		return f, nil, err
@@ -354,15 +357,14 @@ func openPrepared(paths []string) (*prepared.Store, error) {
 // follow makes a fingerprint that of a set whose network is not the default one: that of nnU-Net's
 // plans, if there are some, of scans that are prepared in a way; or one by nnU-Net's rules.
 func (o *planOptions) follow(f *planning.Fingerprint, p *nnunet.Plan, how volume.Preparation) error {
+	if err := o.sameChannels(p, f.Channels); err != nil {
+		return err
+	}
 	switch {
-	case p != nil && len(p.Channels) != f.Channels:
-		return withHint(usagef("%s is for scans of %s, and these have %d", o.Plans,
-			numbers.Count(len(p.Channels), "channel"), f.Channels),
-			"take the plans that were made for these scans; a job that was begun with others needs another --out")
 	case p != nil:
 		f.Brought = &planning.Brought{Name: filepath.Base(o.Plans), Crop: how.Crop, Spacing: how.Spacing,
 			Intensity: how.Intensity, Foreground: how.Foreground, Network: p.Network, Patch: p.PatchSize(),
-			Batch: max(p.Batch, 1)}
+			Batch: p.Batch}
 	case o.Network != backbone.Default:
 		encoder := planning.Plain
 		if o.Network == plannedResidual {
@@ -371,6 +373,17 @@ func (o *planOptions) follow(f *planning.Fingerprint, p *nnunet.Plan, how volume
 		f.Encoder = &encoder
 	}
 	return nil
+}
+
+// sameChannels refuses plans of nnU-Net, if there are some, for scans of another number of
+// channels.
+func (o *planOptions) sameChannels(p *nnunet.Plan, here int) error {
+	if p == nil || len(p.Channels) == here {
+		return nil
+	}
+	return withHint(usagef("%s is for scans of %s, and these have %d", o.Plans,
+		numbers.Count(len(p.Channels), "channel"), here),
+		"take the plans that were made for these scans; a job that was begun with others needs another --out")
 }
 
 // detect finds scans, and how they are prepared.

@@ -22,7 +22,7 @@ type Brought struct {
 	Foreground [4]float64
 	Network    unet.Settings
 	Patch      [3]int
-	Batch      int
+	Batch      int // 0: it does not say
 }
 
 // brought is the plan that somebody has brought; one that says nothing if there is none.
@@ -159,7 +159,11 @@ func (p *Plan) sized(f Fingerprint, largest, all bool) {
 	switch {
 	case f.Brought != nil && is:
 		p.decide("network", s.Describe(), "%s has it; %s", f.Brought.Name, axesOf(s))
-		p.decide("batch", batch, "%s has it", f.Brought.Name)
+		if f.Brought.Batch == 0 {
+			p.decide("batch", batch, "%s has no batch_size", f.Brought.Name)
+		} else {
+			p.decide("batch", batch, "%s has it", f.Brought.Name)
+		}
 	case is:
 		p.decide("network", s.Describe(), "it was asked for, and is what nnU-Net's rules make of this spacing and "+
 			"this crop, but for the channels, which follow from the time: %s. Nothing measured says that it learns "+

@@ -257,7 +257,7 @@ func (p *Plan) rungs(f Fingerprint) (all []Work, err error) {
 	switch {
 	case f.Brought != nil:
 		b := f.Brought
-		return []Work{{Network: f.outputs(networkOf(b.Network)), Crop: b.Patch, Batch: b.Batch}}, nil
+		return []Work{{Network: f.outputs(networkOf(b.Network)), Crop: b.Patch, Batch: max(b.Batch, 1)}}, nil
 	case f.Encoder != nil:
 		return p.encoderRungs(f)
 	}

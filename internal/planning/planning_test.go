@@ -404,6 +404,14 @@ func TestBrought(t *testing.T) {
 	if d := decision(t, p, "spacing"); !strings.Contains(d.Because, "from the scans it would be 0.7x0.7x3 mm") {
 		t.Errorf("spacing: %s", d.Because)
 	}
+	silent := *f.Brought
+	silent.Batch = 0
+	g := f
+	g.Brought = &silent
+	p = plan(t, g, &aMachine{speed: 1e11, puzzle: time.Millisecond}, 1)
+	if d := decision(t, p, "batch"); p.Finetune.Batch != 1 || d.Because != "plans.json has no batch_size" {
+		t.Errorf("batch %d: %s", p.Finetune.Batch, d.Because)
+	}
 	fast := plan(t, f, &aMachine{speed: 1e15}, 1000)
 	if fast.Steps != nnunetSteps {
 		t.Errorf("%d steps on a fast machine", fast.Steps)
