@@ -204,6 +204,14 @@ func TrainClassifier(ctx context.Context, dev voxsaw.Device, c Classification, d
 	}, data, o, train.Group{})
 }
 
+// EstimateClassifierMemory is the memory that [TrainClassifier] would need, and trains nothing.
+func EstimateClassifierMemory(ctx context.Context, dev voxsaw.Device, c Classification, data sample.Data,
+	o voxsaw.RunOptions) (need voxsaw.MemoryNeed, err error) {
+	o.Need = &need
+	_, err = TrainClassifier(ctx, dev, c, data, o)
+	return need, err
+}
+
 // noted is a learner with something to say about its data.
 type noted struct {
 	*classify.Learner

@@ -47,6 +47,14 @@ type Finetuning interface {
 		progress func(done, total int)) (Precision, error)
 }
 
+// EstimateFinetuneMemory is the memory that [Finetuning.Run] would need, and trains nothing.
+func EstimateFinetuneMemory(ctx context.Context, dev voxsaw.Device, task Finetuning, data Marked,
+	o voxsaw.RunOptions) (need voxsaw.MemoryNeed, err error) {
+	o.Need = &need
+	_, err = task.Run(ctx, dev, data, o)
+	return need, err
+}
+
 // FinetuneSettings is what the two tasks of fine-tuning have in common.
 type FinetuneSettings struct {
 	Network Network         `yaml:"network"`

@@ -55,6 +55,14 @@ func Pretrain(ctx context.Context, dev voxsaw.Device, c Config, data sample.Data
 	}, data, o, train.Group{})
 }
 
+// EstimateMemory is the memory that [Pretrain] would need, and trains nothing.
+func EstimateMemory(ctx context.Context, dev voxsaw.Device, c Config, data sample.Data,
+	o voxsaw.RunOptions) (need voxsaw.MemoryNeed, err error) {
+	o.Need = &need
+	_, err = Pretrain(ctx, dev, c, data, o)
+	return need, err
+}
+
 // undivided says what to choose where a ResNet's batches would have to be divided.
 const undivided = "take the backbone alexnet, which has none"
 
