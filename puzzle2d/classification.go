@@ -2,11 +2,15 @@ package puzzle2d
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"math/rand/v2"
+	"slices"
+	"strings"
 
 	"github.com/voxsaw/voxsaw"
 	"github.com/voxsaw/voxsaw/internal/classify"
+	"github.com/voxsaw/voxsaw/internal/config"
 	"github.com/voxsaw/voxsaw/internal/nn"
 	"github.com/voxsaw/voxsaw/internal/photonet"
 	"github.com/voxsaw/voxsaw/internal/pretext"
@@ -129,21 +133,40 @@ func (c Classification) Check() error {
 	return err
 }
 
-// notes warn of sizes of another task: all have a value by default.
-func (c Classification) notes() (notes []string) {
+// sizes are those that one task looks at and another does not.
+func (c Classification) sizes() []size {
 	usual := DefaultClassification(c.Task)
-	for _, size := range []struct {
-		name        string
-		value, none int // where it does nothing
-		of          bool
-	}{{"crop", c.Crop, usual.Crop, c.Task != Position}, {"cell", c.Cell, usual.Cell, c.Task == Position},
-		{"patch", c.Patch, usual.Patch, c.Task == Position}} {
-		if !size.of && size.value != size.none {
-			notes = append(notes, fmt.Sprintf("WARNING: %s %d does nothing: task %s does not look at it", size.name,
-				size.value, c.Task))
+	return []size{{"crop", c.Crop, usual.Crop, []string{Labels, Rotation}},
+		{"cell", c.Cell, usual.Cell, []string{Position}}, {"patch", c.Patch, usual.Patch, []string{Position}}}
+}
+
+// A size is one of a setting, which has a value by default, and the tasks that look at it.
+type size struct {
+	key          string
+	value, usual int
+	tasks        []string
+}
+
+// Idle says which settings do nothing beside the others, or for this task, so that a new run is
+// refused with them; nil: none. They are no matter of Check: a run that has begun may go on with
+// them.
+func (c Classification) Idle() error {
+	idle := c.Common.Idle()
+	for _, s := range c.sizes() {
+		if c.lacks(s.key) && s.value != s.usual {
+			idle = errors.Join(idle, &config.IdleError{Keys: []string{s.key}, Advice: fmt.Sprintf(
+				"%s is a setting of task %s, and the task is %s: leave it out", s.key, strings.Join(s.tasks, " and "),
+				c.Task)})
 		}
 	}
-	return notes
+	return idle
+}
+
+// lacks tells whether a setting is another task's.
+func (c Classification) lacks(key string) bool {
+	return slices.ContainsFunc(c.sizes(), func(s size) bool {
+		return s.key == key && !slices.Contains(s.tasks, c.Task)
+	})
 }
 
 // extent is the width and height of what is cut out of a photograph.
@@ -184,7 +207,7 @@ func TrainClassifier(ctx context.Context, dev voxsaw.Device, c Classification, d
 	}
 	return pretext.Train(ctx, dev, pretext.Job[*classify.Batch]{
 		Task: photoTask(c.Task), Settings: &c, Training: c.Train, Undivided: smallerBatch,
-		Idle: c.Idle(), Notes: c.notes(), Start: start(c.Checkpoint, c.InitPartial, c.Network),
+		Idle: c.Idle(), Start: start(c.Checkpoint, c.InitPartial, c.Network),
 		Declare: func(params *nn.Params) error {
 			g := nn.NewGraph(nn.Train, params.Device().Activations())
 			if c.logits(g, c.Batch); g.Err() != nil { // a batch of one has no variance

@@ -20,7 +20,12 @@ func TestLookShowsWhatValidationCounts(t *testing.T) {
 	for _, task := range []string{Labels, Rotation, Position} {
 		data := Split(store)
 		c := DefaultClassification(task)
-		c.Network, c.Crop, c.Cell, c.Patch, c.Batch, c.Mirror = small().Network, 96, 48, 40, 8, false
+		c.Network, c.Batch, c.Mirror = small().Network, 8, false
+		if task == Position {
+			c.Cell, c.Patch = 48, 40
+		} else {
+			c.Crop = 96
+		}
 		c.Train = small().Train
 		c.Train.Steps, c.Train.ValidateEvery, c.Train.LR = 2, 2, 0.02
 		if task != Labels {

@@ -330,7 +330,12 @@ func TestClassificationsLearn(t *testing.T) {
 	data := Split(store)
 	for _, task := range []string{Labels, Rotation, Position} {
 		c := DefaultClassification(task)
-		c.Network, c.Crop, c.Cell, c.Patch, c.Batch, c.Mirror = small().Network, 48, 20, 16, 8, false
+		c.Network, c.Batch, c.Mirror = small().Network, 8, false
+		if task == Position {
+			c.Cell, c.Patch = 20, 16
+		} else {
+			c.Crop = 48
+		}
 		c.Train = small().Train
 		c.Train.Steps, c.Train.ValidateEvery = 120, 120
 		c, err := c.Resolve(data.Store)

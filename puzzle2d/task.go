@@ -76,6 +76,12 @@ func (s *settings[C]) Common() pretext.Common {
 
 func (s *settings[C]) Idle() error { return s.C.Idle() }
 
+// Lacks says which keys are another task's, as package config asks.
+func (s *settings[C]) Lacks(key string) bool {
+	c, ok := any(s.C).(Classification)
+	return ok && c.lacks(key)
+}
+
 func (s *settings[C]) Share(with pretext.Config) {
 	into, _, validate := s.parts(&s.C)
 	from, _, _ := SettingsOf(with)

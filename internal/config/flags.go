@@ -167,8 +167,8 @@ type placedChoice struct {
 // eachLeaf calls leaf for every leaf of every option that has a flag.
 func (o placedChoice) eachLeaf(leaf func(option, name, where string, f field)) {
 	for _, p := range o.options {
-		eachLeaf(fields(pointee(p.Value)), o.path, o.prefix,
-			func(name, where string, f field) { leaf(p.Name, name, where, f) })
+		own := slices.DeleteFunc(fields(pointee(p.Value)), func(f field) bool { return p.lacks(f.key) })
+		eachLeaf(own, o.path, o.prefix, func(name, where string, f field) { leaf(p.Name, name, where, f) })
 	}
 }
 

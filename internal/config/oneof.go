@@ -28,8 +28,17 @@ type OneOf struct {
 
 // An Option is one of the structs of a [OneOf].
 type Option struct {
-	Name  string
-	Value any // a pointer to the struct, which holds the defaults
+	Name string
+	// Value is a pointer to the struct, which holds the defaults. A struct that options share may
+	// have a method Lacks(key string) bool: the keys that only another option has a use for. They
+	// have no flag here; a file may have them, as earlier versions wrote them.
+	Value any
+}
+
+// lacks tells whether only another option has a use for a key.
+func (p Option) lacks(key string) bool {
+	some, ok := p.Value.(interface{ Lacks(key string) bool })
+	return ok && some.Lacks(key)
 }
 
 // NewOneOf makes a choice, by the key that it has in the file. The first option is the default.

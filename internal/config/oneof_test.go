@@ -20,6 +20,14 @@ type turn struct {
 	Axis  string `yaml:"axis" help:"axis" oneof:"i j k"`
 }
 
+// shared is what two options are, of which only one turns.
+type shared struct {
+	Turns int `yaml:"turns" help:"rotations"`
+	still bool
+}
+
+func (s *shared) Lacks(key string) bool { return s.still && key == "turns" }
+
 type work struct {
 	Name     string `yaml:"name" help:"name"`
 	Learning struct {
@@ -160,5 +168,32 @@ func TestSectionsAreReadLater(t *testing.T) {
 	}
 	if again.Runs[1].Override != fine || again.Runs[0].Override != plain {
 		t.Errorf("%q after writing and reading, before %q", again.Runs[1].Override, fine)
+	}
+}
+
+// A key of a struct that options share, for which one of them has no use, has no flag there. Files
+// of earlier versions have it.
+func TestOptionsLackKeysOfASharedStruct(t *testing.T) {
+	choice := func() *work {
+		w := &work{}
+		w.Learning.OneOf = NewOneOf("task", "what is learnt", Option{"turn", &shared{Turns: 10}},
+			Option{"look", &shared{Turns: 10, still: true}})
+		return w
+	}
+	w := choice()
+	if err := resolve(t, w, "", "--learning-turns", "7"); err != nil || w.Learning.Value().(*shared).Turns != 7 {
+		t.Errorf("%+v, %v", w.Learning.Value(), err)
+	}
+	err := resolve(t, choice(), "", "--learning-task", "look", "--learning-turns", "10")
+	if want := "--learning-turns: task look has no such setting; turn has"; err == nil || err.Error() != want {
+		t.Errorf("%v, want %q", err, want)
+	}
+	if err := resolve(t, choice(), "learning: {task: look, turns: 10}\n"); err != nil {
+		t.Error(err)
+	}
+	flags := pflag.NewFlagSet("test", pflag.ContinueOnError)
+	Bind(flags, choice())
+	if _, all := Variants(flags.Lookup("learning-turns")); len(all) != 1 || all[0].Option != "turn" {
+		t.Errorf("help names %+v", all)
 	}
 }
