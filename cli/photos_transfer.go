@@ -23,6 +23,7 @@ import (
 	"github.com/voxsaw/voxsaw/internal/terminal"
 	"github.com/voxsaw/voxsaw/internal/train"
 	"github.com/voxsaw/voxsaw/puzzle2d"
+	"github.com/voxsaw/voxsaw/sample"
 )
 
 type photoTransferOptions struct {
@@ -287,12 +288,15 @@ func runPhotoFinetune(cmd *cobra.Command, o photoFinetuneOptions, run runFlags) 
 	defer store.Close()
 	task := o.Task.Value().(puzzle2d.Finetuning)
 	batch := newAutoBatch(task.Items(), "photographs", 1)
-	data, err := puzzle2d.SplitMarked(store, o.TrainOn)
-	if err == nil {
-		err = task.Resolve(data)
-	}
+	task.Settings().TrainOn = o.TrainOn
+	resolved, err := task.Resolve(store)
 	if err != nil {
 		return fmt.Errorf("%s: %w", o.Data, err)
+	}
+	o.Task.Set(resolved)
+	data, err := puzzle2d.SplitVOC(store, o.TrainOn)
+	if err != nil {
+		return err
 	}
 	dev, closeDevice, err := o.Machine.open()
 	if err != nil {
@@ -341,7 +345,7 @@ func runPhotoFinetune(cmd *cobra.Command, o photoFinetuneOptions, run runFlags) 
 }
 
 // scorePhotos scores the end of a run on the photographs to test on.
-func scorePhotos(cmd *cobra.Command, task puzzle2d.Finetuning, dev voxsaw.Device, data puzzle2d.Marked,
+func scorePhotos(cmd *cobra.Command, task puzzle2d.Finetuning, dev voxsaw.Device, data sample.Data,
 	run runFlags) (puzzle2d.Precision, error) {
 	bar := terminal.NewProgress(cmd.ErrOrStderr(), "test", len(data.Test))
 	defer bar.Finish()

@@ -14,6 +14,7 @@ import (
 	"github.com/voxsaw/voxsaw/internal/seed"
 	"github.com/voxsaw/voxsaw/internal/train"
 	"github.com/voxsaw/voxsaw/internal/voc"
+	"github.com/voxsaw/voxsaw/sample"
 )
 
 // Detection is fine-tuning to find objects: Fast R-CNN (Girshick, ICCV 2015) on proposals that come
@@ -74,8 +75,8 @@ func DefaultDetection() Detection {
 	t.LR, t.Steps, t.Schedule, t.StepSize, t.Gamma, t.ValidateEvery, t.CheckpointEvery = 1e-3, 40000, "step", 30000,
 		0.1, 5000, 1000
 	return Detection{
-		FinetuneSettings: FinetuneSettings{Network: c.Network, Train: t, Input: c.Input, Mirror: true,
-			ValidatePhotos: 500},
+		FinetuneSettings: FinetuneSettings{TrainOn: OnTrainval, Network: c.Network, Train: t, Input: c.Input,
+			Mirror: true, ValidatePhotos: 500},
 		MostProposals: 2000, Images: 2, Regions: 64, Foreground: 0.25, ForegroundOverlap: 0.5,
 		BackgroundOverlap: [2]float64{0.1, 0.5},
 		Suppress:          0.3, MinConfidence: 0.05, MostDetections: 100,
@@ -86,15 +87,20 @@ func DefaultDetection() Detection {
 func (c *Detection) Items() *int { return &c.Images }
 
 // Resolve implements [Finetuning]. It reads the proposals.
-func (c *Detection) Resolve(data Marked) error {
-	if err := c.resolve(data); err != nil {
+func (c *Detection) Resolve(of sample.Store) (Finetuning, error) {
+	r := *c
+	return &r, r.resolve(of, r.complete)
+}
+
+func (c *Detection) complete(data marked) error {
+	if err := c.FinetuneSettings.complete(data); err != nil {
 		return err
 	}
-	if data.Photos.Fit() != "warp" {
+	if data.Fit() != "warp" {
 		return fmt.Errorf("the photographs were prepared with --fit %s, which cuts objects off: detection sees "+
-			"whole photographs, prepared with --fit warp", data.Photos.Fit())
+			"whole photographs, prepared with --fit warp", data.Fit())
 	}
-	for _, photo := range [][]int{data.Train, data.Validate, data.Test} {
+	for _, photo := range [][]int{data.train, data.validate, data.test} {
 		if err := data.boxesLie(photo); err != nil {
 			return err
 		}
@@ -104,11 +110,11 @@ func (c *Detection) Resolve(data Marked) error {
 			"docs/photographs.md says how OpenCV makes one")
 	}
 	var err error
-	if c.proposals, err = ReadProposals(c.Proposals, data.Photos, c.MostProposals); err != nil {
+	if c.proposals, err = ReadProposals(c.Proposals, data.Store, c.MostProposals); err != nil {
 		return err
 	}
-	for _, photo := range [][]int{data.Train, data.Validate, data.Test} {
-		if err := c.proposals.complete(data.Photos, photo); err != nil {
+	for _, photo := range [][]int{data.train, data.validate, data.test} {
+		if err := c.proposals.complete(data.Store, photo); err != nil {
 			return err
 		}
 	}
@@ -118,11 +124,11 @@ func (c *Detection) Resolve(data Marked) error {
 }
 
 // boxesLie says whether objects lie on their photographs.
-func (m Marked) boxesLie(photos []int) error {
+func (m marked) boxesLie(photos []int) error {
 	for _, n := range photos {
-		r := m.Photos.Record(n)
+		r := m.Record(n)
 		for _, o := range r.Objects {
-			if err := onPhotograph(voc.Box(o.Box), m.Photos, n); err != nil {
+			if err := onPhotograph(voc.Box(o.Box), m.Store, n); err != nil {
 				return fmt.Errorf("%s: %w; mend it, and prepare again",
 					path.Join(path.Dir(path.Dir(r.Path)), "Annotations", stem(r.Path)+".xml"), err)
 			}
@@ -169,9 +175,9 @@ func (c *Detection) net() (*photonet.Network, error) {
 }
 
 // objects are those of a photograph to learn from: not the difficult ones.
-func (m Marked) objects(photo int) []object {
+func (m marked) objects(photo int) []object {
 	var list []object
-	for _, o := range m.Photos.Record(photo).Objects {
+	for _, o := range m.Record(photo).Objects {
 		if !o.Difficult {
 			list = append(list, object{voc.Box(o.Box), o.Class})
 		}
@@ -190,9 +196,9 @@ func (c *Detection) candidates(photo int, objects []object) []voc.Box {
 }
 
 // normals are the mean and the deviation of the moves of each class.
-func (c *Detection) normals(data Marked) (mean, deviation []float64) {
+func (c *Detection) normals(data marked) (mean, deviation []float64) {
 	spreads := make([]spread, 4*len(c.Classes))
-	for _, photo := range data.Train {
+	for _, photo := range data.train {
 		objects := data.objects(photo)
 		for _, box := range c.candidates(photo, objects) {
 			which, overlap := nearest(box, objects)
@@ -229,34 +235,38 @@ func (c *Detection) network(g *nn.Graph, height, width int) (outputs, error) {
 }
 
 // Run implements [Finetuning]. The settings are resolved ones.
-func (c *Detection) Run(ctx context.Context, dev voxsaw.Device, data Marked, o voxsaw.RunOptions) (voxsaw.Summary,
+func (c *Detection) Run(ctx context.Context, dev voxsaw.Device, data sample.Data, o voxsaw.RunOptions) (voxsaw.Summary,
 	error) {
-	if err := c.Check(); err != nil {
+	m, err := markedOf(data)
+	if err == nil {
+		err = c.Check()
+	}
+	if err != nil {
 		return voxsaw.Summary{}, err
 	}
-	l := newDetectionLearner(c, data)
-	width, height := data.Photos.Size()
+	l := newDetectionLearner(c, m)
+	width, height := m.Size()
 	l.build = func(g *nn.Graph) (outputs, error) { return c.network(g, height, width) }
 	return pretext.Train(ctx, dev, pretext.Job[*regionsOfStep]{
 		Task: photoTask(Detect), Settings: c, Training: c.Train, Undivided: smallerBatch, Groups: c.groups(),
 		Idle:  idlePartial(c.InitPartial, c.Checkpoint),
 		Start: start(c.Checkpoint, c.InitPartial, c.Network), Declare: l.declare,
 		Compile: func(w pretext.Workbench) (train.Learner[*regionsOfStep], error) { return l, l.compile(w) },
-	}, data.samples(), o, train.Group{})
+	}, data, o, train.Group{})
 }
 
 // detectionLearner is a [Detection] as the training loop sees it.
 type detectionLearner struct {
 	programs
 	config *Detection
-	data   Marked
+	data   marked
 	train  []int     // photographs with an object to learn from
 	finder *detector // nil where nothing is held out
 }
 
-func newDetectionLearner(c *Detection, data Marked) *detectionLearner {
+func newDetectionLearner(c *Detection, data marked) *detectionLearner {
 	l := &detectionLearner{config: c, data: data}
-	for _, photo := range data.Train {
+	for _, photo := range data.train {
 		if len(data.objects(photo)) > 0 {
 			l.train = append(l.train, photo)
 		}
@@ -267,7 +277,7 @@ func newDetectionLearner(c *Detection, data Marked) *detectionLearner {
 // Notes implements [train.Learner].
 func (l *detectionLearner) Notes() []string {
 	notes := l.programs.Notes()
-	if without := len(l.data.Train) - len(l.train); without > 0 {
+	if without := len(l.data.train) - len(l.train); without > 0 {
 		notes = append(notes, fmt.Sprintf("passed over in training: %s without an object that is not difficult",
 			numbers.Count(without, "photograph")))
 	}
@@ -279,7 +289,7 @@ func (l *detectionLearner) compile(w pretext.Workbench) (err error) {
 		numbers.Count(l.config.Regions, "region")), "photographs", false); err != nil {
 		return err
 	}
-	if len(l.data.Validate) == 0 {
+	if len(l.data.validate) == 0 {
 		return nil
 	}
 	if l.finder, err = newDetector(w.Device, l.config, l.data, w.Params, l.Training, w.Memory); err != nil {
@@ -309,7 +319,7 @@ type regionsOfStep struct {
 // Batch implements [train.Task].
 func (l *detectionLearner) Batch(ctx context.Context, step int) (*regionsOfStep, error) {
 	c := l.config
-	width, height := l.data.Photos.Size()
+	width, height := l.data.Size()
 	rows, columns := c.Images*c.Regions, 4*(len(c.Classes)+1)
 	b := &regionsOfStep{
 		photographs: make([]float32, c.Images*3*height*width), regions: make([]float32, 5*rows),
@@ -331,7 +341,7 @@ func (l *detectionLearner) Batch(ctx context.Context, step int) (*regionsOfStep,
 		if err := l.data.show(b.photographs, image, photo, c.Input, flipped, gray); err != nil {
 			return nil, err
 		}
-		b.names = append(b.names, l.data.Photos.Name(photo))
+		b.names = append(b.names, l.data.Name(photo))
 		objects := l.data.objects(photo)
 		for k, region := range c.sample(r, c.candidates(photo, objects), objects) {
 			c.place(b, image*c.Regions+k, image, l.data, photo, region, objects, flipped)
@@ -345,17 +355,17 @@ func (l *detectionLearner) Batch(ctx context.Context, step int) (*regionsOfStep,
 }
 
 // show writes a whole photograph as one of several.
-func (m Marked) show(dst []float32, image, photo int, in Input, flipped, gray bool) error {
-	width, height := m.Photos.Size()
+func (m marked) show(dst []float32, image, photo int, in Input, flipped, gray bool) error {
+	width, height := m.Size()
 	size := 3 * height * width
-	return in.write(dst[image*size:(image+1)*size], view{of: m.Photos.Photo(photo), height: height, width: width,
+	return in.write(dst[image*size:(image+1)*size], view{of: m.Photo(photo), height: height, width: width,
 		mirrored: flipped, gray: gray})
 }
 
 // place writes a region as a row of a step.
-func (c *Detection) place(b *regionsOfStep, row, image int, data Marked, photo int, r region, objects []object,
+func (c *Detection) place(b *regionsOfStep, row, image int, data marked, photo int, r region, objects []object,
 	flipped bool) {
-	original, _ := data.Photos.Original(photo)
+	original, _ := data.Original(photo)
 	box, target := r.box, voc.Box{}
 	if r.object >= 0 {
 		target = objects[r.object].box
@@ -377,9 +387,9 @@ func (c *Detection) place(b *regionsOfStep, row, image int, data Marked, photo i
 }
 
 // region writes a box of a photograph as the network sees it, in pixels of the prepared one.
-func (m Marked) region(dst []float32, image, photo int, b voc.Box) {
-	width, height := m.Photos.Size()
-	w, h := m.Photos.Original(photo)
+func (m marked) region(dst []float32, image, photo int, b voc.Box) {
+	width, height := m.Size()
+	w, h := m.Original(photo)
 	x, y := float64(width)/float64(w), float64(height)/float64(h)
 	dst[0] = float32(image)
 	dst[1], dst[2] = float32((b[0]-1)*x), float32((b[1]-1)*y)
@@ -417,7 +427,7 @@ func (l *detectionLearner) Validate(ctx context.Context, _ int) (voxsaw.Validati
 	if l.finder == nil {
 		return voxsaw.Validation{}, nil
 	}
-	p, err := l.finder.precision(ctx, Spread(l.data.Validate, l.config.ValidatePhotos), nil)
+	p, err := l.finder.precision(ctx, Spread(l.data.validate, l.config.ValidatePhotos), nil)
 	if err != nil {
 		return voxsaw.Validation{}, err
 	}

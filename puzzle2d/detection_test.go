@@ -53,12 +53,10 @@ func TestOffsets(t *testing.T) {
 // an object of its class, mirrored or not, and background overlaps with none by half.
 func TestRegionsOfAStep(t *testing.T) {
 	store, root := vocOf(t, nil)
-	data := marked(t, store, OnTrain)
+	_, data := roles(t, store, OnTrain)
 	c := smallDetect(root)
 	c.Images, c.Regions = 3, 24
-	if err := c.Resolve(data); err != nil {
-		t.Fatal(err)
-	}
+	c = resolvedFor(t, c, store, OnTrain)
 	l := newDetectionLearner(c, data)
 	width, height := store.Size()
 	front, back, flips := 0, 0, map[bool]bool{}
@@ -72,12 +70,12 @@ func TestRegionsOfAStep(t *testing.T) {
 			t.Fatalf("step %d is not the same twice: %v", step, err)
 		}
 		for image, name := range b.names {
-			photo := slices.IndexFunc(data.Train, func(n int) bool { return store.Name(n) == name })
-			objects := data.objects(data.Train[photo])
-			w, h := store.Original(data.Train[photo])
+			photo := slices.IndexFunc(data.train, func(n int) bool { return store.Name(n) == name })
+			objects := data.objects(data.train[photo])
+			w, h := store.Original(data.train[photo])
 			size := 3 * width * height
 			plain := make([]float32, size)
-			if err := c.Input.write(plain, view{of: store.Photo(data.Train[photo]), height: height,
+			if err := c.Input.write(plain, view{of: store.Photo(data.train[photo]), height: height,
 				width: width}); err != nil {
 				t.Fatal(err)
 			}
@@ -140,13 +138,11 @@ func TestRegionsOfAStep(t *testing.T) {
 // The mean and the deviation of the moves make them of mean 0 and deviation 1 in each class.
 func TestMovesAreNormalised(t *testing.T) {
 	store, root := vocOf(t, nil)
-	data := marked(t, store, OnTrain)
+	_, data := roles(t, store, OnTrain)
 	c := smallDetect(root)
-	if err := c.Resolve(data); err != nil {
-		t.Fatal(err)
-	}
+	c = resolvedFor(t, c, store, OnTrain)
 	moves := make([][]float64, 12)
-	for _, photo := range data.Train {
+	for _, photo := range data.train {
 		objects := data.objects(photo)
 		for _, box := range c.candidates(photo, objects) {
 			if which, overlap := nearest(box, objects); overlap >= 0.5 {
@@ -173,11 +169,9 @@ func TestMovesAreNormalised(t *testing.T) {
 // slope of the loss.
 func TestDetectionGradient(t *testing.T) {
 	store, root := vocOf(t, nil)
-	data := marked(t, store, OnTrain)
+	_, data := roles(t, store, OnTrain)
 	c := smallDetect(root)
-	if err := c.Resolve(data); err != nil {
-		t.Fatal(err)
-	}
+	c = resolvedFor(t, c, store, OnTrain)
 	dev, err := device.From(open(t))
 	if err != nil {
 		t.Fatal(err)

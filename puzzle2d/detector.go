@@ -11,13 +11,14 @@ import (
 	"github.com/voxsaw/voxsaw/internal/device"
 	"github.com/voxsaw/voxsaw/internal/nn"
 	"github.com/voxsaw/voxsaw/internal/voc"
+	"github.com/voxsaw/voxsaw/sample"
 )
 
 // A detector finds objects with trained weights, photograph by photograph: one program makes the
 // maps, another looks at some regions at a time.
 type detector struct {
 	config     *Detection
-	data       Marked
+	data       marked
 	maps, rest *nn.Program
 
 	photograph []float32 // (1, 3, height, width)
@@ -29,13 +30,13 @@ type detector struct {
 
 // newDetector compiles both. They lie in the memory of a training step, if there is one: then the
 // detector is not to be used in the middle of a step.
-func newDetector(dev device.Device, c *Detection, data Marked, params *nn.Params, share *nn.Program,
+func newDetector(dev device.Device, c *Detection, data marked, params *nn.Params, share *nn.Program,
 	memory int64) (*detector, error) {
 	net, err := c.net()
 	if err != nil {
 		return nil, err
 	}
-	width, height := data.Photos.Size()
+	width, height := data.Size()
 	rows := c.Images * c.Regions
 	t := &detector{config: c, data: data, photograph: make([]float32, 3*height*width), regions: make([]float32, 5*rows)}
 	g := nn.NewGraph(nn.Eval, dev.Activations())
@@ -123,7 +124,7 @@ func (t *detector) look(photo int, boxes []voc.Box, candidates [][]found) error 
 		return err
 	}
 	c, n := t.config, len(t.config.Classes)+1
-	width, height := t.data.Photos.Original(photo)
+	width, height := t.data.Original(photo)
 	for row, box := range boxes {
 		shares := softmax(t.scores[row*n : (row+1)*n])
 		for class := range c.Classes {
@@ -186,12 +187,12 @@ func (t *detector) precision(ctx context.Context, photos []int, progress func(do
 		}
 		list, err := t.find(photo)
 		if err != nil {
-			return Precision{}, fmt.Errorf("%s: %w", t.data.Photos.Name(photo), err)
+			return Precision{}, fmt.Errorf("%s: %w", t.data.Name(photo), err)
 		}
 		for _, f := range list {
 			all[f.class].Found = append(all[f.class].Found, f.Detection)
 		}
-		for _, o := range t.data.Photos.Record(photo).Objects {
+		for _, o := range t.data.Record(photo).Objects {
 			all[o.Class].Truth = append(all[o.Class].Truth, voc.Object{Photo: photo, Box: voc.Box(o.Box),
 				Difficult: o.Difficult})
 		}
@@ -205,13 +206,17 @@ func (t *detector) precision(ctx context.Context, photos []int, progress func(do
 }
 
 // Score implements [Finetuning]. The settings are resolved ones.
-func (c *Detection) Score(ctx context.Context, dev voxsaw.Device, path string, data Marked, memory int64,
+func (c *Detection) Score(ctx context.Context, dev voxsaw.Device, path string, data sample.Data, memory int64,
 	progress func(done, total int)) (Precision, error) {
+	m, err := markedOf(data)
+	if err != nil {
+		return Precision{}, err
+	}
 	d, err := device.From(dev)
 	if err != nil {
 		return Precision{}, err
 	}
-	width, height := data.Photos.Size()
+	width, height := m.Size()
 	g := nn.NewGraph(nn.Eval, d.Activations())
 	if _, err := c.network(g, height, width); err != nil {
 		return Precision{}, err
@@ -221,10 +226,10 @@ func (c *Detection) Score(ctx context.Context, dev voxsaw.Device, path string, d
 		return Precision{}, err
 	}
 	defer params.Close()
-	t, err := newDetector(d, c, data, params, nil, memory)
+	t, err := newDetector(d, c, m, params, nil, memory)
 	if err != nil {
 		return Precision{}, err
 	}
 	defer t.close()
-	return t.precision(ctx, data.Test, progress)
+	return t.precision(ctx, m.test, progress)
 }

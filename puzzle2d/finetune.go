@@ -30,25 +30,25 @@ const (
 // A Finetuning trains a whole network, nothing of it frozen, for a task of Pascal VOC: [Multilabel]
 // or [Detection].
 type Finetuning interface {
-	// Resolve completes the settings with what follows from the photographs, and says what is wrong
-	// with them.
-	Resolve(Marked) error
+	// Resolve completes a copy of the settings with what follows from the photographs, as
+	// [SplitVOC] gives them their roles, and says what is wrong with it.
+	Resolve(sample.Store) (Finetuning, error)
 	// Settings points to the settings that both tasks have.
 	Settings() *FinetuneSettings
 	// Items points to how many photographs a step learns from.
 	Items() *int
 	// Run trains. What [Pretrain] says of runs holds here, too. The score of a validation is the
 	// mean average precision at eleven points.
-	Run(context.Context, voxsaw.Device, Marked, voxsaw.RunOptions) (voxsaw.Summary, error)
+	Run(context.Context, voxsaw.Device, sample.Data, voxsaw.RunOptions) (voxsaw.Summary, error)
 	// Score scores a checkpoint of that training on the photographs to test on. Progress, which may
 	// be nil, is told how many photographs of how many are done. memory limits the bytes of the
 	// network; 0: not.
-	Score(ctx context.Context, dev voxsaw.Device, checkpoint string, data Marked, memory int64,
+	Score(ctx context.Context, dev voxsaw.Device, checkpoint string, data sample.Data, memory int64,
 		progress func(done, total int)) (Precision, error)
 }
 
 // EstimateFinetuneMemory is the memory that [Finetuning.Run] would need, and trains nothing.
-func EstimateFinetuneMemory(ctx context.Context, dev voxsaw.Device, task Finetuning, data Marked,
+func EstimateFinetuneMemory(ctx context.Context, dev voxsaw.Device, task Finetuning, data sample.Data,
 	o voxsaw.RunOptions) (need voxsaw.MemoryNeed, err error) {
 	o.Need = &need
 	_, err = task.Run(ctx, dev, data, o)
@@ -57,6 +57,8 @@ func EstimateFinetuneMemory(ctx context.Context, dev voxsaw.Device, task Finetun
 
 // FinetuneSettings is what the two tasks of fine-tuning have in common.
 type FinetuneSettings struct {
+	TrainOn string `yaml:"-"` // OnTrainval or OnTrain
+
 	Network Network         `yaml:"network"`
 	Train   voxsaw.Training `yaml:"train"`
 	Input   Input           `yaml:",inline"`
@@ -93,26 +95,38 @@ func (s *FinetuneSettings) Start(from Source) {
 	s.Network.Dropout, s.Input.Gray = dropout, 0
 }
 
-// resolve completes the settings.
-func (s *FinetuneSettings) resolve(data Marked) error {
+// resolve looks up what is trained on, for a task to complete its settings with.
+func (s *FinetuneSettings) resolve(of sample.Store, complete func(marked) error) error {
+	data, err := SplitVOC(of, s.TrainOn)
+	if err != nil {
+		return err
+	}
+	m, err := markedOf(data)
+	if err == nil {
+		err = complete(m)
+	}
+	return err
+}
+
+func (s *FinetuneSettings) complete(data marked) error {
 	if s.Input.PixelMean == [3]float64{} { // that of a checkpoint stays
 		var err error
-		if s.Input, err = s.Input.Of(data.Photos); err != nil {
+		if s.Input, err = s.Input.Of(data.Store); err != nil {
 			return err
 		}
 	}
-	s.Classes = data.Photos.Classes()
+	s.Classes = data.Classes()
 	if err := data.check(); err != nil {
 		return err
 	}
-	if s.ValidatePhotos <= 0 || len(data.Validate) == 0 {
+	if s.ValidatePhotos <= 0 || len(data.validate) == 0 {
 		return nil
 	}
-	if held := Spread(data.Validate, s.ValidatePhotos); !data.marked(held) {
+	if held := Spread(data.validate, s.ValidatePhotos); !data.marked(held) {
 		return fmt.Errorf("validate_photos is %d, and nothing is marked on that many of the %d "+
 			"photographs of the side %s, spread evenly (difficult objects do not count): they cannot be "+
 			"scored; raise it, or set 0 for all of them",
-			s.ValidatePhotos, len(data.Validate), data.Photos.Split(held[0]))
+			s.ValidatePhotos, len(data.validate), data.Split(held[0]))
 	}
 	return nil
 }
@@ -136,24 +150,29 @@ func (s *FinetuneSettings) groups() []train.ParamGroup {
 	return []train.ParamGroup{photonet.BiasGroup()}
 }
 
-// Marked is photographs with the objects that are marked on them, by their role.
-type Marked struct {
-	Photos   *photos.Store
-	Train    []int // their numbers in the folder
-	Validate []int // held out; may be empty
-	Test     []int // to score the network on at the end
+// marked is photographs with the objects that are marked on them, by their role: their numbers.
+type marked struct {
+	*photos.Store
+	train, validate, test []int
 }
 
-// samples is what is trained and validated on.
-func (m Marked) samples() sample.Data {
-	names := func(numbers []int) []string {
-		list := make([]string, len(numbers))
-		for i, n := range numbers {
-			list[i] = m.Photos.Name(n)
+// markedOf looks photographs up.
+func markedOf(data sample.Data) (m marked, err error) {
+	if m.Store, err = folder(data.Store); err != nil {
+		return m, err
+	}
+	numbers := func(names []string) []int {
+		list := make([]int, len(names))
+		for i, name := range names {
+			var known bool
+			if list[i], known = m.Number(name); !known {
+				err = fmt.Errorf("there is no photograph %q in the data set", name)
+			}
 		}
 		return list
 	}
-	return sample.Data{Store: m.Photos, Train: names(m.Train), Validate: names(m.Validate)}
+	m.train, m.validate, m.test = numbers(data.Train), numbers(data.Validate), numbers(data.Test)
+	return m, err
 }
 
 // What is trained on.
@@ -162,75 +181,80 @@ const (
 	OnTrain    = "train"    // the side train; val is validated on
 )
 
-// SplitMarked gives prepared photographs of Pascal VOC their roles. Where they have no side test,
+// SplitVOC gives prepared photographs of Pascal VOC their roles. Where they have no side test,
 // val takes its place, which then is not trained on.
-func SplitMarked(store *photos.Store, on string) (Marked, error) {
-	sides := map[string][]int{}
-	for n := range store.Len() {
-		sides[store.Split(n)] = append(sides[store.Split(n)], n)
+func SplitVOC(of sample.Store, on string) (sample.Data, error) {
+	data := sample.Data{Store: of}
+	store, err := folder(of)
+	if err != nil {
+		return data, err
 	}
-	m := Marked{Photos: store, Train: sides[photos.Train], Test: sides[photos.Test]}
+	sides := map[string][]string{}
+	for n := range store.Len() {
+		sides[store.Split(n)] = append(sides[store.Split(n)], store.Name(n))
+	}
+	data.Train, data.Test = sides[photos.Train], sides[photos.Test]
 	switch {
 	case store.Layout() != photos.LayoutVOC:
-		return m,
+		return data,
 			fmt.Errorf("the photographs have the layout %s: fine-tuning takes Pascal VOC's, "+
 				"JPEGImages beside Annotations and ImageSets/Main", store.Layout())
 	case on != OnTrain && on != OnTrainval:
-		return m, fmt.Errorf("train_on %q: want %s or %s", on, OnTrainval, OnTrain)
-	case len(m.Train) == 0:
-		return m,
+		return data, fmt.Errorf("train_on %q: want %s or %s", on, OnTrainval, OnTrain)
+	case len(data.Train) == 0:
+		return data,
 			errors.New("no photograph is on the side train: complete " +
 				"ImageSets/Main/train.txt or trainval.txt, and prepare again")
-	case on == OnTrainval && len(m.Test) == 0:
-		return m,
+	case on == OnTrainval && len(data.Test) == 0:
+		return data,
 			errors.New("no photograph is on the side test: complete ImageSets/Main/test.txt and prepare again, or " +
 				"keep the side val for the test with --train-on train")
 	case on == OnTrain && len(sides[photos.Val]) == 0:
-		return m,
+		return data,
 			errors.New("no photograph is on the side val: complete ImageSets/Main/val.txt and " +
 				"prepare again, or take --train-on trainval")
 	case on == OnTrainval:
-		m.Train = slices.Concat(m.Train, sides[photos.Val])
+		data.Train = slices.Concat(data.Train, sides[photos.Val])
 	default:
-		if m.Validate = sides[photos.Val]; len(m.Test) == 0 {
-			m.Test = m.Validate
+		if data.Validate = sides[photos.Val]; len(data.Test) == 0 {
+			data.Test = data.Validate
 		}
 	}
-	return m, nil
+	return data, nil
 }
 
 // check looks for what an average precision needs.
-func (m Marked) check() error {
-	classes := m.Photos.Classes()
+func (m marked) check() error {
+	classes := m.Classes()
 	if len(classes) == 0 {
 		return errors.New("nothing is marked on the photographs: complete Annotations, and prepare again")
 	}
-	for class, positives := range m.positives(m.Train) {
+	for class, positives := range m.positives(m.train) {
 		if positives == 0 {
 			return fmt.Errorf("no object of class %s is to be trained on (those marked as difficult do "+
 				"not count): mark some in Annotations, or take its lists out of ImageSets/Main and its "+
 				"objects out of Annotations, and prepare again", classes[class])
 		}
 	}
-	for _, numbers := range [][]int{m.Validate, m.Test} {
+	for _, numbers := range [][]int{m.validate, m.test} {
 		if len(numbers) > 0 && !m.marked(numbers) {
 			return fmt.Errorf("nothing is marked on the %d photographs of the side %s: it cannot be "+
-				"scored; complete Annotations, and prepare again", len(numbers), m.Photos.Split(numbers[0]))
+				"scored; complete Annotations, and prepare again", len(numbers), m.Split(numbers[0]))
 		}
 	}
 	return nil
 }
 
 // marked says whether an object is marked on photographs that is not difficult.
-func (m Marked) marked(numbers []int) bool {
+func (m marked) marked(numbers []int) bool {
 	return slices.ContainsFunc(m.positives(numbers), func(n int) bool { return n > 0 })
 }
 
 // positives counts the objects of each class that are not difficult.
-func (m Marked) positives(numbers []int) []int {
-	counts := make([]int, len(m.Photos.Classes()))
+func (m marked) positives(numbers []int) []int {
+	counts := make([]int, len(m.Classes()))
 	for _, n := range numbers {
-		for _, o := range m.Photos.Record(n).Objects {
+		for _, o := range m.Record(n).Objects {
 			if !o.Difficult {
 				counts[o.Class]++
 			}
@@ -295,11 +319,14 @@ func (c *ClassPrecision) UnmarshalJSON(data []byte) error {
 }
 
 // precision gathers the classes' precisions; of gives that of one by a rule.
-func (m Marked) precision(task string, numbers, positives []int, of func(class int, rule voc.Rule) (float64,
+func (m marked) precision(task string, numbers, positives []int, of func(class int, rule voc.Rule) (float64,
 	error)) (Precision, error) {
-	p := Precision{Task: task, Side: m.Photos.Split(numbers[0]), Photos: len(numbers)}
+	if len(numbers) == 0 {
+		return Precision{}, errors.New("there are no photographs to score on")
+	}
+	p := Precision{Task: task, Side: m.Split(numbers[0]), Photos: len(numbers)}
 	var points, areas []float64
-	for class, name := range m.Photos.Classes() {
+	for class, name := range m.Classes() {
 		c := ClassPrecision{Class: name, Positives: positives[class]}
 		var err error
 		if c.ElevenPoints, err = of(class, voc.ElevenPoints); err == nil {

@@ -16,6 +16,7 @@ import (
 	"github.com/voxsaw/voxsaw/internal/voc"
 	"github.com/voxsaw/voxsaw/internal/voc/voctest"
 	"github.com/voxsaw/voxsaw/puzzle2d/photos"
+	"github.com/voxsaw/voxsaw/sample"
 )
 
 // vocOf makes a data set in Pascal VOC's layout, lets a test change its files, and prepares it. It
@@ -38,13 +39,29 @@ func vocOfSize(t *testing.T, size voctest.Options, change func(dir string)) (*ph
 	return storeOf(t, root, 0, 72, 64), root
 }
 
-func marked(t *testing.T, store *photos.Store, on string) Marked {
+// roles splits photographs, and numbers them.
+func roles(t *testing.T, store *photos.Store, on string) (sample.Data, marked) {
 	t.Helper()
-	m, err := SplitMarked(store, on)
+	data, err := SplitVOC(store, on)
 	if err != nil {
 		t.Fatal(err)
 	}
-	return m
+	m, err := markedOf(data)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return data, m
+}
+
+// resolvedFor completes the settings of a task that is trained on some sides.
+func resolvedFor[T Finetuning](t *testing.T, c T, store *photos.Store, on string) T {
+	t.Helper()
+	c.Settings().TrainOn = on
+	r, err := c.Resolve(store)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return r.(T)
 }
 
 // smallClassify and smallDetect are fine-tunings that a test can wait for.
@@ -68,10 +85,8 @@ func TestFinetuneLearns(t *testing.T) {
 	store, root := vocOf(t, nil)
 	dev := open(t)
 	for name, c := range map[string]Finetuning{Classify: smallClassify(), Detect: smallDetect(root)} {
-		data := marked(t, store, OnTrain)
-		if err := c.Resolve(data); err != nil {
-			t.Fatal(err)
-		}
+		data, _ := roles(t, store, OnTrain)
+		c = resolvedFor(t, c, store, OnTrain)
 		score := func(steps int, rate float64) (Precision, voxsaw.Summary) {
 			c.Settings().Train.Steps, c.Settings().Train.LR = steps, rate
 			out := filepath.Join(t.TempDir(), "run")
@@ -114,12 +129,10 @@ func TestFinetuneLearns(t *testing.T) {
 func TestFinetuneResumes(t *testing.T) {
 	store, root := vocOf(t, nil)
 	dev := open(t)
-	data := marked(t, store, OnTrain)
+	data, _ := roles(t, store, OnTrain)
 	for name, c := range map[string]Finetuning{Classify: smallClassify(), Detect: smallDetect(root)} {
 		c.Settings().Train.Steps, c.Settings().Train.ValidateEvery = 8, 4
-		if err := c.Resolve(data); err != nil {
-			t.Fatal(err)
-		}
+		c = resolvedFor(t, c, store, OnTrain)
 		whole, parts := filepath.Join(t.TempDir(), "whole"), filepath.Join(t.TempDir(), "parts")
 		if _, err := c.Run(context.Background(), dev, data, voxsaw.RunOptions{Folder: whole}); err != nil {
 			t.Fatal(err)
@@ -161,7 +174,7 @@ func TestFinetuneStartsFromPuzzles(t *testing.T) {
 	if _, err := Pretrain(context.Background(), dev, p, Split(store), voxsaw.RunOptions{Folder: puzzles}); err != nil {
 		t.Fatal(err)
 	}
-	data := marked(t, store, OnTrainval)
+	data, _ := roles(t, store, OnTrainval)
 	path := filepath.Join(puzzles, "last.safetensors")
 	for _, c := range []Finetuning{smallClassify(), smallDetect(root), smallClassify()} {
 		s := c.Settings()
@@ -174,9 +187,7 @@ func TestFinetuneStartsFromPuzzles(t *testing.T) {
 			t.Errorf("%+v of %+v", s, source)
 		}
 		s.Train.Steps, s.Train.LR = 1, 0
-		if err := c.Resolve(data); err != nil {
-			t.Fatal(err)
-		}
+		c = resolvedFor(t, c, store, OnTrainval)
 		var notes noteTaker
 		out := filepath.Join(t.TempDir(), "run")
 		if _, err := c.Run(context.Background(), dev, data,
@@ -191,9 +202,7 @@ func TestFinetuneStartsFromPuzzles(t *testing.T) {
 	}
 	other := smallClassify()
 	other.Checkpoint, other.Network.Width = path, 0.125
-	if err := other.Resolve(data); err != nil {
-		t.Fatal(err)
-	}
+	other = resolvedFor(t, other, store, OnTrainval)
 	if _, err := other.Run(context.Background(), dev, data, voxsaw.RunOptions{}); err == nil ||
 		!strings.Contains(err.Error(), "give both the same --backbone and --width") {
 		t.Errorf("another width: %v", err)
@@ -203,7 +212,8 @@ func TestFinetuneStartsFromPuzzles(t *testing.T) {
 // Weights that fit a part of the backbone alone are refused, unless that is allowed.
 func TestStartFromAPart(t *testing.T) {
 	store, _ := vocOf(t, nil)
-	dev, data := open(t), marked(t, store, OnTrainval)
+	dev := open(t)
+	data, _ := roles(t, store, OnTrainval)
 	whole, err := safetensors.Open(pyTorch)
 	if err != nil {
 		t.Fatal(err)
@@ -227,9 +237,7 @@ func TestStartFromAPart(t *testing.T) {
 	for _, allowed := range []bool{false, true} {
 		c := smallClassify()
 		c.Checkpoint, c.Network, c.InitPartial, c.Train.Steps = part, thin(), allowed, 1
-		if err := c.Resolve(data); err != nil {
-			t.Fatal(err)
-		}
+		c = resolvedFor(t, c, store, OnTrainval)
 		var refused *voxsaw.PartialError
 		// of ResNet-18's 60 parameters without the classifier, the last stage has 15
 		switch _, err := c.Run(context.Background(), dev, data, voxsaw.RunOptions{}); {
@@ -253,7 +261,7 @@ func (n *noteTaker) Note(text string)                     { *n = append(*n, text
 // A class of which only difficult objects are on a photograph counts neither way.
 func TestTruthsAreVOCs(t *testing.T) {
 	store, root := vocOf(t, nil)
-	data := marked(t, store, OnTrain)
+	_, data := roles(t, store, OnTrain)
 	ignored := 0
 	for n := range store.Len() {
 		for class, truth := range data.truths(n) {
@@ -353,19 +361,17 @@ func TestFinetuneRefuses(t *testing.T) {
 	} {
 		t.Run(want, func(t *testing.T) {
 			store, root := vocOfSize(t, voctest.Options{Train: 6, Val: 3, Test: 3, Side: 64, Seed: 1}, test.change)
-			data, err := SplitMarked(store, test.on)
-			if err == nil {
-				c := smallDetect(root)
-				test.set(root, c)
-				err = c.Resolve(data)
-			}
+			c := smallDetect(root)
+			c.TrainOn = test.on
+			test.set(root, c)
+			_, err := c.Resolve(store)
 			if err == nil || !strings.Contains(err.Error(), want) || strings.Contains(err.Error(), "\n") {
 				t.Errorf("%v", err)
 			}
 		})
 	}
 	store := prepare(t, 8, 60, 60)
-	if _, err := SplitMarked(store, OnTrain); err == nil ||
+	if _, err := SplitVOC(store, OnTrain); err == nil ||
 		!strings.Contains(err.Error(), "layout folder: fine-tuning takes Pascal VOC's") {
 		t.Errorf("a folder of classes: %v", err)
 	}
@@ -373,13 +379,12 @@ func TestFinetuneRefuses(t *testing.T) {
 	store, root := vocOfSize(t, voctest.Options{Train: 6, Val: 3, Test: 3, Side: 64, Seed: 1},
 		write("Annotations/000007.xml", "<annotation><object><name>disc</name><difficult>1</difficult>"+
 			"<bndbox><xmin>1</xmin><ymin>1</ymin><xmax>9</xmax><ymax>9</ymax></bndbox></object></annotation>"))
-	data := marked(t, store, OnTrain)
 	for n, want := range map[int]string{
 		0: "", 1: "validate_photos is 1, and nothing is marked on that many of the 3", 2: "",
 	} {
-		classify, detect := smallClassify(), smallDetect(root)
-		classify.ValidatePhotos, detect.ValidatePhotos = n, n
-		for _, err := range []error{classify.Resolve(data), detect.Resolve(data)} {
+		for _, c := range []Finetuning{smallClassify(), smallDetect(root)} {
+			c.Settings().ValidatePhotos, c.Settings().TrainOn = n, OnTrain
+			_, err := c.Resolve(store)
 			if (err != nil) != (want != "") || err != nil && !strings.Contains(err.Error(), want) {
 				t.Errorf("validate_photos %d: %v", n, err)
 			}
@@ -394,7 +399,7 @@ func TestFinetuneRefuses(t *testing.T) {
 	} {
 		c := smallClassify()
 		set(c)
-		if err := c.Resolve(marked(t, store, OnTrain)); err == nil || !strings.Contains(err.Error(), want) {
+		if _, err := c.Resolve(store); err == nil || !strings.Contains(err.Error(), want) {
 			t.Errorf("%v, want %q", err, want)
 		}
 	}

@@ -9,16 +9,11 @@ import (
 // differ by their means alone.
 func TestFinetuningShowsGray(t *testing.T) {
 	store, root := vocOf(t, nil)
-	data := marked(t, store, OnTrain)
+	_, data := roles(t, store, OnTrain)
 	for _, gray := range []float64{0, 1} {
 		m, d := smallClassify(), smallDetect(root)
 		m.Input.Gray, d.Input.Gray = gray, gray
-		if err := m.Resolve(data); err != nil {
-			t.Fatal(err)
-		}
-		if err := d.Resolve(data); err != nil {
-			t.Fatal(err)
-		}
+		m, d = resolvedFor(t, m, store, OnTrain), resolvedFor(t, d, store, OnTrain)
 		marks, err := (&multilabelLearner{config: m, data: data}).Batch(t.Context(), 0)
 		if err != nil {
 			t.Fatal(err)

@@ -14,7 +14,8 @@ import (
 // KiB less it saves some or has too little; and it leaves no folder.
 func TestEstimates(t *testing.T) {
 	store, root := vocOf(t, nil)
-	dev, data, sides := open(t), Split(store), marked(t, store, OnTrain)
+	dev, data := open(t), Split(store)
+	sides, _ := roles(t, store, OnTrain)
 	puzzles, classes := small(), DefaultClassification(Rotation)
 	classes.Network, classes.Train, classes.Crop, classes.Batch = puzzles.Network, puzzles.Train, 56, 8
 	type runOf func(context.Context, voxsaw.RunOptions) (voxsaw.Summary, error)
@@ -54,9 +55,7 @@ func TestEstimates(t *testing.T) {
 	})
 	for name, task := range map[string]Finetuning{Classify: smallClassify(), Detect: smallDetect(root)} {
 		task.Settings().Train.Steps, task.Settings().Train.Warmup, task.Settings().Checkpoint = 1, 0, Random
-		if err := task.Resolve(sides); err != nil {
-			t.Fatal(err)
-		}
+		task = resolvedFor(t, task, store, OnTrain)
 		check(name, func(ctx context.Context, o voxsaw.RunOptions) (voxsaw.Summary, error) {
 			return task.Run(ctx, dev, sides, o)
 		}, func(ctx context.Context, o voxsaw.RunOptions) (voxsaw.MemoryNeed, error) {

@@ -14,6 +14,7 @@ import (
 	"github.com/voxsaw/voxsaw/internal/seed"
 	"github.com/voxsaw/voxsaw/internal/train"
 	"github.com/voxsaw/voxsaw/internal/voc"
+	"github.com/voxsaw/voxsaw/sample"
 )
 
 // Multilabel is fine-tuning to tell which classes are on a photograph: Pascal VOC's classification.
@@ -39,8 +40,8 @@ func DefaultMultilabel() Multilabel {
 	t := c.Train
 	t.LR, t.Steps, t.Schedule, t.ValidateEvery, t.CheckpointEvery = 1e-3, 20000, "cosine", 1000, 500
 	return Multilabel{
-		FinetuneSettings: FinetuneSettings{Network: c.Network, Train: t, Input: c.Input, Checkpoint: "", Mirror: true,
-			ValidatePhotos: 1000}, Crop: 224, Batch: 16, Views: 10,
+		FinetuneSettings: FinetuneSettings{TrainOn: OnTrainval, Network: c.Network, Train: t, Input: c.Input,
+			Mirror: true, ValidatePhotos: 1000}, Crop: 224, Batch: 16, Views: 10,
 	}
 }
 
@@ -48,11 +49,16 @@ func DefaultMultilabel() Multilabel {
 func (c *Multilabel) Items() *int { return &c.Batch }
 
 // Resolve implements [Finetuning].
-func (c *Multilabel) Resolve(data Marked) error {
-	if err := c.resolve(data); err != nil {
+func (c *Multilabel) Resolve(of sample.Store) (Finetuning, error) {
+	r := *c
+	return &r, r.resolve(of, r.complete)
+}
+
+func (c *Multilabel) complete(data marked) error {
+	if err := c.FinetuneSettings.complete(data); err != nil {
 		return err
 	}
-	if width, height := data.Photos.Size(); min(width, height) < c.Crop {
+	if width, height := data.Size(); min(width, height) < c.Crop {
 		return fmt.Errorf("%d pixels are looked at, the photographs have %dx%d: prepare "+
 			"them larger, or look at less with --crop", c.Crop, width, height)
 	}
@@ -90,13 +96,17 @@ func (c *Multilabel) network(g *nn.Graph) (outputs, error) {
 	return outputs{"logits": logits, "loss": g.LabelLoss(logits, g.Input("truth", c.Batch, len(c.Classes)))}, g.Err()
 }
 
-// Run implements [Finetuning].
-func (c *Multilabel) Run(ctx context.Context, dev voxsaw.Device, data Marked, o voxsaw.RunOptions) (voxsaw.Summary,
+// Run implements [Finetuning]. The settings are resolved ones.
+func (c *Multilabel) Run(ctx context.Context, dev voxsaw.Device, data sample.Data, o voxsaw.RunOptions) (voxsaw.Summary,
 	error) {
-	if err := c.Check(); err != nil {
+	m, err := markedOf(data)
+	if err == nil {
+		err = c.Check()
+	}
+	if err != nil {
 		return voxsaw.Summary{}, err
 	}
-	l := &multilabelLearner{config: c, data: data}
+	l := &multilabelLearner{config: c, data: m}
 	l.build = c.network
 	return pretext.Train(ctx, dev, pretext.Job[*marks]{
 		Task: photoTask(Classify), Settings: c, Training: c.Train, Undivided: smallerBatch, Groups: c.groups(),
@@ -105,7 +115,7 @@ func (c *Multilabel) Run(ctx context.Context, dev voxsaw.Device, data Marked, o 
 		Compile: func(w pretext.Workbench) (train.Learner[*marks], error) {
 			return l, l.compile(w, numbers.Count(c.Batch, "photograph"), "images", len(data.Validate) > 0)
 		},
-	}, data.samples(), o, train.Group{})
+	}, data, o, train.Group{})
 }
 
 // marks is the photographs of a step.
@@ -121,12 +131,12 @@ func (c *Multilabel) empty() *marks {
 }
 
 // truths are VOC's of a photograph, of each class.
-func (m Marked) truths(photo int) []voc.Truth {
-	truths := make([]voc.Truth, len(m.Photos.Classes()))
+func (m marked) truths(photo int) []voc.Truth {
+	truths := make([]voc.Truth, len(m.Classes()))
 	for class := range truths {
 		truths[class] = voc.Absent
 	}
-	for _, o := range m.Photos.Record(photo).Objects {
+	for _, o := range m.Record(photo).Objects {
 		switch {
 		case !o.Difficult:
 			truths[o.Class] = voc.Present
@@ -167,13 +177,13 @@ func (c *Multilabel) places(views, width, height int) []place {
 }
 
 // cut writes a view of a photograph as item of a batch.
-func (c *Multilabel) cut(b *marks, item int, data Marked, photo int, at place, gray bool) error {
+func (c *Multilabel) cut(b *marks, item int, data marked, photo int, at place, gray bool) error {
 	size := 3 * c.Crop * c.Crop
-	if err := c.Input.write(b.images[item*size:(item+1)*size], view{of: data.Photos.Photo(photo), top: at.top,
+	if err := c.Input.write(b.images[item*size:(item+1)*size], view{of: data.Photo(photo), top: at.top,
 		left: at.left, height: c.Crop, width: c.Crop, mirrored: at.mirrored, gray: gray}); err != nil {
 		return err
 	}
-	b.names[item] = data.Photos.Name(photo)
+	b.names[item] = data.Name(photo)
 	for class, truth := range data.truths(photo) {
 		b.truth[item*len(c.Classes)+class] = map[voc.Truth]float32{voc.Present: 1, voc.Absent: 0,
 			voc.Ignored: -1}[truth]
@@ -185,19 +195,19 @@ func (c *Multilabel) cut(b *marks, item int, data Marked, photo int, at place, g
 type multilabelLearner struct {
 	programs
 	config *Multilabel
-	data   Marked
+	data   marked
 }
 
 // Batch implements [train.Task].
 func (l *multilabelLearner) Batch(ctx context.Context, step int) (*marks, error) {
 	b := l.config.empty()
-	width, height := l.data.Photos.Size()
+	width, height := l.data.Size()
 	for item := range l.config.Batch {
 		if err := ctx.Err(); err != nil {
 			return nil, err
 		}
 		r := seed.Rand(l.config.Train.Seed, "photo", uint64(step), uint64(item))
-		photo, at := l.data.Train[r.IntN(len(l.data.Train))], l.config.place(r, width, height)
+		photo, at := l.data.train[r.IntN(len(l.data.train))], l.config.place(r, width, height)
 		if err := l.config.cut(b, item, l.data, photo, at, l.config.Input.grayed(r)); err != nil {
 			return nil, err
 		}
@@ -223,7 +233,7 @@ func (l *multilabelLearner) Step(step int, b *marks) (train.Result, error) {
 
 // Validate implements [train.Task]: the middle of held-out photographs.
 func (l *multilabelLearner) Validate(ctx context.Context, _ int) (voxsaw.Validation, error) {
-	held := Spread(l.data.Validate, l.config.ValidatePhotos)
+	held := Spread(l.data.validate, l.config.ValidatePhotos)
 	if len(held) == 0 {
 		return voxsaw.Validation{}, nil
 	}
@@ -233,7 +243,7 @@ func (l *multilabelLearner) Validate(ctx context.Context, _ int) (voxsaw.Validat
 
 // precision scores a program of [Multilabel.network] on photographs, by the mean logits of so many
 // views.
-func (c *Multilabel) precision(ctx context.Context, program *nn.Program, data Marked, photos []int, views int,
+func (c *Multilabel) precision(ctx context.Context, program *nn.Program, data marked, photos []int, views int,
 	progress func(done, total int)) (Precision, error) {
 	classes := len(c.Classes)
 	confidences, truths := make([][]float64, classes), make([][]voc.Truth, classes)
@@ -249,7 +259,7 @@ func (c *Multilabel) precision(ctx context.Context, program *nn.Program, data Ma
 			}
 		}
 	}
-	width, height := data.Photos.Size()
+	width, height := data.Size()
 	places := c.places(views, width, height)
 	batch, logits := c.empty(), make([]float32, c.Batch*classes)
 	total := len(photos) * len(places)
@@ -286,8 +296,12 @@ func (c *Multilabel) precision(ctx context.Context, program *nn.Program, data Ma
 }
 
 // Score implements [Finetuning].
-func (c *Multilabel) Score(ctx context.Context, dev voxsaw.Device, path string, data Marked, memory int64,
+func (c *Multilabel) Score(ctx context.Context, dev voxsaw.Device, path string, data sample.Data, memory int64,
 	progress func(done, total int)) (Precision, error) {
+	m, err := markedOf(data)
+	if err != nil {
+		return Precision{}, err
+	}
 	d, err := device.From(dev)
 	if err != nil {
 		return Precision{}, err
@@ -307,5 +321,5 @@ func (c *Multilabel) Score(ctx context.Context, dev voxsaw.Device, path string, 
 		return Precision{}, err
 	}
 	defer program.Close()
-	return c.precision(ctx, program, data, data.Test, c.Views, progress)
+	return c.precision(ctx, program, m, m.test, c.Views, progress)
 }

@@ -80,6 +80,9 @@ type Data struct {
 	// Unlabelled are those that a fine-tuning learns from without their labels, if its settings say
 	// so; none of them is in the other lists
 	Unlabelled []string
+	// Test are those that a fine-tuning on photographs is scored on at the end; nothing else reads
+	// them
+	Test []string
 }
 
 // Open opens samples.

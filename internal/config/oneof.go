@@ -61,6 +61,9 @@ func (o *OneOf) Value() any {
 	return o.options[i].Value
 }
 
+// Set replaces the values of the chosen struct by those that a pointer to another one points to.
+func (o *OneOf) Set(value any) { pointee(o.Value()).Set(pointee(value)) }
+
 // Option is the pointer to one of the structs, chosen or not; nil where there is none of that name.
 func (o *OneOf) Option(name string) any {
 	for _, p := range o.options {

@@ -11,6 +11,7 @@ import (
 	"github.com/voxsaw/voxsaw/internal/experiment"
 	"github.com/voxsaw/voxsaw/internal/train"
 	"github.com/voxsaw/voxsaw/puzzle2d"
+	"github.com/voxsaw/voxsaw/sample"
 )
 
 // This file: what the networks of the arms are fine-tuned for.
@@ -79,7 +80,7 @@ func (p Plan) checkFinetune() error {
 type finetuning struct {
 	*runner
 	Finetune
-	marked puzzle2d.Marked
+	data sample.Data
 }
 
 func (e *finetuning) What() string { return "finetune " + e.Name }
@@ -100,7 +101,7 @@ func (e *finetuning) settings() (kind string, all map[string]string, err error) 
 	if all, err = leaves("", &experiment.Pretrain{OneOf: chosen}); err != nil {
 		return "", nil, err
 	}
-	all["data"], all["train_on"], all["name"] = e.marked.Photos.Fingerprint(), e.on(), e.Name
+	all["data"], all["train_on"], all["name"] = e.data.Store.Fingerprint(), e.on(), e.Name
 	if digest != "" {
 		all[digestKey] = digest
 	}
@@ -122,6 +123,7 @@ func (e *finetuning) Evaluate(ctx context.Context, n network) error {
 	}
 	task := chosen.Value().(puzzle2d.Finetuning)
 	settings := task.Settings()
+	settings.TrainOn = e.on()
 	dropout := settings.Network.Dropout
 	settings.Network = n.common.Network
 	settings.Network.Dropout = dropout
@@ -131,20 +133,20 @@ func (e *finetuning) Evaluate(ctx context.Context, n network) error {
 	}
 	settings.Start(source)
 	settings.Train.Seed = n.result.Seed
-	if err := task.Resolve(e.marked); err != nil {
+	if task, err = task.Resolve(e.data.Store); err != nil {
 		return err
 	}
 	run := filepath.Join(n.folder, e.Name)
 	observer := e.Console.Training(fmt.Sprintf("%s, seed %d: %s", n.result.Arm, n.result.Seed, e.Name), "photographs")
 	o := e.alone().Run(run, nil, observer)
 	o.MayDiffer = []string{"proposals", "checkpoint"}
-	_, err = task.Run(ctx, e.Device, e.marked, o)
+	_, err = task.Run(ctx, e.Device, e.data, o)
 	e.Console.Trained()
 	if err != nil {
 		return err
 	}
 	out := Finetuned{Task: e.Name}
-	if out.Precision, err = task.Score(ctx, e.Device, train.Last(run), e.marked, e.Memory, nil); err == nil {
+	if out.Precision, err = task.Score(ctx, e.Device, train.Last(run), e.data, e.Memory, nil); err == nil {
 		n.result.Finetuned = append(n.result.Finetuned, out)
 	}
 	return err

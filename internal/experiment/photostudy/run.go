@@ -160,7 +160,7 @@ func (r *runner) openAll() error {
 	for _, f := range r.plan.Finetune {
 		e := &finetuning{runner: r, Finetune: f}
 		if store, err = r.stores.Of(f.Data); err == nil {
-			e.marked, err = puzzle2d.SplitMarked(store, f.on())
+			e.data, err = puzzle2d.SplitVOC(store, f.on())
 		}
 		if err != nil {
 			return fmt.Errorf("finetune %s: %w", f.Name, err)
