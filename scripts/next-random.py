@@ -21,6 +21,16 @@ import sys
 
 ARMS = ("seven", "next", "random")
 MORE = 5  # labels
+SETTINGS = """\
+# those of the arm scratch in configs/few-labels.yaml, without its study
+network: {preset: paper, channels: 8, norm: group, groups: 8}
+crop: [64, 64, 64]
+batch: 1
+loss: dice+ce
+max_air: 0.5
+cases: {hold_out: 0} # all labelled cases are learnt from
+train: {steps: 1750, lr: 0.05, warmup: 30, clip: 5, checkpoint_every: 250, validate_every: 0}
+"""
 ROOT = os.path.dirname(os.path.dirname(os.path.abspath(__file__)))
 
 
@@ -48,11 +58,14 @@ def once(path, make):
 
 
 def run(voxsaw, openkbp, fold, seed, work):
-    voxsaw, openkbp, config = *map(os.path.abspath, (voxsaw, openkbp)), f"{ROOT}/configs/next-random.yaml"
+    voxsaw, openkbp = map(os.path.abspath, (voxsaw, openkbp))
     fold, seed = int(fold), int(seed)
     labelled, others, test = draws(fold, seed)
     at = os.path.abspath(f"{work}/fold-{fold}-seed-{seed}")
+    config = f"{at}/finetune.yaml"
     os.makedirs(at, exist_ok=True)
+    with open(config, "w") as f:
+        f.write(SETTINGS)
 
     def call(*command):
         print("#", " ".join(command), flush=True)
