@@ -217,8 +217,13 @@ func (b *Batch) writeTable(all outcome, watch Observer) error {
 	if note := estimate.Note(); note != "" {
 		watch.Note(note)
 	}
-	var odd []string
+	var odd, unjudged []string
 	for _, c := range cases {
+		for _, one := range c.Structures {
+			if !set.Judges(one.Key()) && !slices.Contains(unjudged, one.Key()) {
+				unjudged = append(unjudged, one.Key())
+			}
+		}
 		if found := set.Judge(c); len(found) > 0 {
 			odd = append(odd, fmt.Sprintf("%s (%s)", c.ID, found[0]))
 		}
@@ -226,6 +231,10 @@ func (b *Batch) writeTable(all outcome, watch Observer) error {
 	if len(odd) > 0 {
 		watch.Note(fmt.Sprintf("unusual beside the others: %d of %s: %s; %s says more", len(odd),
 			numbers.Count(len(cases), "label map"), safetext.List(odd), path))
+	}
+	if len(unjudged) > 0 {
+		watch.Note(fmt.Sprintf("whether they are unusual is not known of %s: fewer than %d of these label maps "+
+			"have them", safetext.List(unjudged), quality.Fewest))
 	}
 	return nil
 }

@@ -21,7 +21,8 @@ func TestWhatIsNotFoundHasARow(t *testing.T) {
 		t.Fatal(err)
 	}
 	rows := strings.Split(strings.TrimSpace(file.String()), "\n")[1:]
-	want := []string{"a,1,liver,9,", "a,2,spleen,0,0,0,0,", "b,1,liver,0,0,0,0,", "b,2,spleen,0,0,0,0,,,,,0.25,0,"}
+	want := []string{"a,1,liver,9,20,5,1,1,,,,,", "a,2,spleen,0,0,0,0,",
+		"b,1,liver,0,0,0,0,", "b,2,spleen,0,0,0,0,,,,,0.25,0,"}
 	if len(rows) != len(want) {
 		t.Fatalf("%d rows: %q", len(rows), rows)
 	}

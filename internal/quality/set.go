@@ -46,13 +46,19 @@ func median(values []float64) float64 {
 	return (values[(len(values)-1)/2] + values[len(values)/2]) / 2
 }
 
-// Z is how many scales a value lies above the median; 0 where there are too few values to tell, or
-// all are alike, which leaves no scale.
+// Z is how many scales a value lies above the median; 0 where there are too few values to tell.
+// Where all of them are alike, which leaves no scale, any other value is unusual.
 func (r Range) Z(x float64) float64 {
-	if r.N < Fewest || r.Scale == 0 {
+	away := x - r.Median
+	switch {
+	case r.N < Fewest:
+		return 0
+	case r.Scale > 0:
+		return away / r.Scale
+	case math.Abs(away) <= 1e-6*math.Abs(r.Median):
 		return 0
 	}
-	return (x - r.Median) / r.Scale
+	return math.Copysign(certain, away)
 }
 
 // A Set is the cases that others are held against.
@@ -184,6 +190,9 @@ func (s *Set) Networks(cases []Case) {
 		r.dsc = map[bool]Range{false: RangeOf(dsc[false][key]), true: RangeOf(dsc[true][key])}
 	}
 }
+
+// Judges says whether enough cases have a structure to call one of them unusual.
+func (s *Set) Judges(key string) bool { return s.Has(key) >= Fewest }
 
 // Has says how many cases of the set have a structure.
 func (s *Set) Has(key string) int {

@@ -75,6 +75,10 @@ func TestRobustScoresFollowScipy(t *testing.T) {
 	if few := RangeOf([]float64{1, 2, 3, 4, 5, 6, 100}); few.Z(100) != 0 {
 		t.Error("seven values say nothing")
 	}
+	alike := RangeOf([]float64{3, 3, 3, 3, 3, 3, 3, 3})
+	if alike.Z(3) != 0 || alike.Z(4) < Unusual || alike.Z(2) > -Unusual {
+		t.Errorf("of eight threes 4 is %g and 2 is %g away", alike.Z(4), alike.Z(2))
+	}
 }
 
 func TestIsotonicFollowsScikitLearn(t *testing.T) {

@@ -44,7 +44,10 @@ func Table(cases []Case, s *Set, estimate *Estimator) table.Table {
 			return strings.Join(reasons, "; ")
 		}
 		for _, one := range c.Structures {
-			var agreement, truth, dsc, low, high any
+			var volumeZ, heightZ, agreement, truth, dsc, low, high any
+			if s.Judges(one.Key()) {
+				volumeZ, heightZ = s.VolumeZ(one), s.HeightZ(one)
+			}
 			if x, known := c.Agreement[one.Label]; known {
 				agreement = x
 			}
@@ -58,7 +61,7 @@ func Table(cases []Case, s *Set, estimate *Estimator) table.Table {
 				}
 			}
 			t.Rows = append(t.Rows, []any{c.ID, int(one.Label), one.Name, one.Voxels, one.Volume, one.Height,
-				one.Components, one.Largest, one.Cut, s.VolumeZ(one), s.HeightZ(one), agreement, truth, dsc, low, high,
+				one.Components, one.Largest, one.Cut, volumeZ, heightZ, agreement, truth, dsc, low, high,
 				about(one.Key())})
 		}
 		for _, one := range c.Absent {

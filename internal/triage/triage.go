@@ -245,8 +245,9 @@ func (r *Ranking) ranked(c quality.Case) Ranked {
 	for _, f := range k.Findings {
 		k.Unusual = max(k.Unusual, f.Unusual)
 	}
-	missing := len(r.set.Missing(c)) // their agreement and their DSC are 0
-	estimated := missing
+	lacks := r.set.Missing(c)
+	missing := len(lacks) // their agreement and their DSC are 0
+	estimated, compared := missing, len(c.Structures)+missing
 	for _, one := range c.Structures {
 		k.Unusual = max(k.Unusual, math.Abs(r.set.VolumeZ(one)), math.Abs(r.set.HeightZ(one)))
 		k.Agreement += c.Agreement[one.Label]
@@ -255,8 +256,14 @@ func (r *Ranking) ranked(c quality.Case) Ranked {
 			estimated++
 		}
 	}
+	for _, one := range c.Absent { // of the mean of the networks, but one of them draws it
+		if x, known := c.Agreement[one.Label]; known && !slices.Contains(lacks, one.Key()) {
+			k.Agreement += x
+			compared++
+		}
+	}
 	n := len(c.Structures) + missing
-	k.Agreement /= float64(max(n, 1))
+	k.Agreement /= float64(max(compared, 1))
 	k.DSC /= float64(max(estimated, 1))
 	if c.Agreement == nil {
 		k.Agreement = math.NaN()
