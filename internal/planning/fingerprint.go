@@ -309,6 +309,10 @@ func (p *Plan) intensities(f Fingerprint) {
 		under = fmt.Sprintf("; under the labels, 99 of 100 values lie from %g to %g", i.Low, i.High)
 	}
 	clipped := math.Round(100 * (1 - f.Within))
+	atLeast := "" // to resample mixes what is clipped with what is not, and hides it
+	if f.Ready && f.Prepared != [3]float64{} {
+		atLeast = "at least "
+	}
 	several := f.Channels > 1
 	var because string
 	switch {
@@ -316,11 +320,15 @@ func (p *Plan) intensities(f Fingerprint) {
 		p.Intensity, p.Foreground = f.Brought.Intensity, f.Brought.Foreground
 		because = f.Brought.Name + " has it" + under
 	case f.Ready && f.Intensity == ctWindow && len(f.Under) > 0 && f.Within < 1-mostClipped:
-		because = fmt.Sprintf("the cases are prepared with it; %s clips %.0f %% of the values under the labels: "+
+		because = fmt.Sprintf("the cases are prepared with it; %s clips %s%.0f %% of the values under the labels: "+
 			"from the scans it would be %s",
-			window, clipped, ctPercentiles)
+			window, atLeast, clipped, ctPercentiles)
 	case f.Ready:
 		because = "the cases are prepared with it" + under
+		if atLeast != "" && f.Intensity == ctWindow && len(f.Under) > 0 {
+			because += "; how many it clipped cannot be seen in cases that were resampled after that: " +
+				"voxsaw plan of the scans tells"
+		}
 	case several:
 		because = "each channel has the usual one of what it is" + under
 	case f.Modality == "CT" && len(f.Under) == 0:

@@ -97,7 +97,15 @@ func TestIntensities(t *testing.T) {
 		"prepared well": {func(f *Fingerprint) {
 			f.Under, f.Within = under, 0.97
 			prepared(f)
-		}, "ct-window", "the cases are prepared with it"},
+		}, "ct-window", "the cases are prepared with it; under the labels, 99 of 100 values lie from -113 to 1749"},
+		"prepared and resampled": {func(f *Fingerprint) {
+			f.Under, f.Within, f.Prepared = under, 0.97, [3]float64{1, 1, 3}
+			prepared(f)
+		}, "ct-window", "how many it clipped cannot be seen in cases that were resampled"},
+		"prepared and resampled, outside": {func(f *Fingerprint) {
+			f.Under, f.Within, f.Prepared = under, 0.66, [3]float64{1, 1, 3}
+			prepared(f)
+		}, "ct-window", "clips at least 34 %"},
 		"MR": {func(f *Fingerprint) { f.Modality, f.Intensity, f.Scans = "MR", "zscore", looked(6, 0, [3]int{}).Scans },
 			"zscore", "no unit"},
 		"MR without much signal": {func(f *Fingerprint) { f.Modality, f.Intensity = "MR", "zscore" }, "zscore-nonzero",
