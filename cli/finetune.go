@@ -220,6 +220,10 @@ func runFinetune(cmd *cobra.Command, o finetuneOptions, run runFlags) error {
 		return withHint(usagef("--load %s without a checkpoint to load from", o.Load),
 			"add --init CHECKPOINT, or leave --load out to start from scratch")
 	}
+	if o.Unlabelled && o.Train.Average == 0 {
+		return withHint(usagef("--unlabelled: the teacher is the moving average of the weights, and there is none"),
+			"add --average 0.99")
+	}
 	if err := noRun(cmd, o.Data); err != nil {
 		return err
 	}
@@ -276,6 +280,7 @@ func runFinetune(cmd *cobra.Command, o finetuneOptions, run runFlags) error {
 	if o.Config, err = o.Config.Resolve(store); err != nil {
 		return &config.Mistake{Err: err, From: run.sizesOf}
 	}
+	sayDefaults(cmd, o.Crop, o.Network, o.Train.Steps)
 	summary, err := run.train(cmd, trainingRun{
 		verb: "finetune", items: "crops", batch: batch, settings: &o, training: &o.Config.Train,
 		told: func(stderr io.Writer) error {

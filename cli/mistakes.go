@@ -31,6 +31,10 @@ func flagMistake(cmd *cobra.Command, err error) error {
 		if _, wanted, _ := strings.Cut(cmd.Use, " "); wanted != "" && slices.Contains(inputs, strings.ToLower(name)) {
 			return withHint(&usageError{err}, "name it without a flag: %s %s", cmd.CommandPath(), wanted)
 		}
+		if name == "hours" && cmd.Name() == "crossval" {
+			return withHint(&usageError{err}, "voxsaw plan PREPARED --hours H --out plan.yaml plans each training for "+
+				"so long, and %s --config plan.yaml takes it", cmd.CommandPath())
+		}
 		if near := meant(name, flagNames(cmd)); len(near) > 0 {
 			err = fmt.Errorf("%w: did you mean --%s?", err, strings.Join(near, " or --"))
 		}

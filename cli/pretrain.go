@@ -110,6 +110,8 @@ func runPretrain(cmd *cobra.Command, o pretrainOptions, run runFlags) error {
 	if err := settings.Resolve(store); err != nil {
 		return config.Mistaken(err)
 	}
+	common := settings.Common()
+	sayDefaults(cmd, *common.Crop, *common.Network, common.Train.Steps)
 	data := sample.Data{Store: store, Train: training, Validate: held}
 	return run.pretrain(cmd, trainingRun{
 		verb: "pretrain", items: task.Items, batch: batch, settings: &o, training: settings.Common().Train,

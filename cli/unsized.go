@@ -59,6 +59,38 @@ func unsized(cmd *cobra.Command) bool {
 	return none
 }
 
+// sayDefaults tells which sizes of a training are the defaults because the user has said others, so
+// that nothing is planned. What a file, a run that goes on, or a checkpoint says is no default.
+func sayDefaults(cmd *cobra.Command, crop [3]int, n voxsaw.Network, steps int) {
+	if cmd.Flags().Changed(config.FileFlag) || resumed(cmd) != "" || unsized(cmd) {
+		return
+	}
+	var said, left []string
+	given := func(what string, keys ...string) {
+		before := len(said)
+		cmd.Flags().Visit(func(f *pflag.Flag) {
+			key := config.Key(f)
+			if slices.Contains(keys, key) || slices.Contains(keys, f.Name) ||
+				strings.HasSuffix(keys[0], ".") && strings.HasPrefix(key, keys[0]) {
+				said = append(said, "--"+f.Name)
+			}
+		})
+		if len(said) == before {
+			left = append(left, what)
+		}
+	}
+	given("crops of "+numbers.Extents(crop[:]), "crop", "plans", "patch", "grid")
+	given(fmt.Sprintf("%s with %s and %s", n.Kind, numbers.Count(n.Channels, "channel"),
+		numbers.Count(n.Levels, "level")), "network.", "plans", "init")
+	given(numbers.Count(steps, "step"), "train.steps", "hours")
+	if len(said) == 0 || len(left) == 0 {
+		return
+	}
+	say(cmd.ErrOrStderr(), "nothing is planned beside %s, so these are the defaults: %s; voxsaw plan writes a file "+
+		"for --config with sizes that fit the data and this machine", strings.Join(said, ", "),
+		strings.Join(left, ", "))
+}
+
 // untimed are the settings of fine-tuning with which a step or a validation takes other time and
 // memory than the plain one that a plan times.
 var untimed = []string{"unlabelled", "validate_mirror", "validate_overlap"}

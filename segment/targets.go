@@ -188,10 +188,15 @@ func (c Config) openTargets(data labelled) (all map[string]*soft, digest string,
 		}
 	}
 	if len(all) == 0 {
-		return nil, "", nil, fmt.Errorf("targets: %s leaves no scan to learn from: scans.json there says why",
-			c.Targets)
+		return nil, "", nil, c.noTargets()
 	}
 	return all, t.Digest, taught, nil
+}
+
+// noTargets is the error where teachers' label maps leave nothing.
+func (c Config) noTargets() error {
+	return fmt.Errorf("targets: %s leaves no scan to learn from, and scans.json there says why: "+
+		"teachers that have learnt longer, or from more cases, draw better label maps", c.Targets)
 }
 
 // LearntTargets is the digest of the label maps of teachers that the run of a checkpoint learns

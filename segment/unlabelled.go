@@ -45,7 +45,7 @@ func (c Config) checkUnlabelled(data labelled) error {
 		return nil
 	}
 	if len(data.Unlabelled) == 0 && c.Targets != "" {
-		return fmt.Errorf("targets: %s leaves no scan to learn from: scans.json there says why", c.Targets)
+		return c.noTargets()
 	}
 	if len(data.Unlabelled) == 0 {
 		return errors.New("there are no scans without labels to learn from")
