@@ -4,10 +4,12 @@
     pip install nibabel scipy
     python3 scripts/quality.py run ./voxsaw OPENKBP FOLD NETWORK,NETWORK,NETWORK WORK
     python3 scripts/quality.py table CASES.csv...
+    python3 scripts/quality.py body PREPARED
 
 run makes the fold's test scans, as they are and changed, predicts them all with the networks together, and writes
 WORK/fold-FOLD.csv: a row for each structure of each scan, with its DSC and each measure. What is there is kept.
-table says how well each measure ranks the DSC, as Markdown.
+table says how well each measure ranks the DSC, as Markdown. body says whether volumes of drawn structures are more alike once they are
+divided by the size of the body: of its box, of that box's cross-section, or of what is not air in it.
 """
 import csv
 import json
@@ -181,10 +183,27 @@ def table(paths):
           f"{sum(bool(r['flag']) for r in good)}.")
 
 
+def body(prepared):
+    with open(f"{prepared}/manifest.json") as f:
+        cases = json.load(f)["cases"]
+    for label, name in STRUCTURES.items():
+        drawn = [c for c in cases if label in c.get("label_counts", {})]
+        voxel = np.array([np.prod(c["spacing"]) for c in drawn])
+        sizes = np.array([np.multiply(c["shape"], c["spacing"]) for c in drawn])
+        volume, box = voxel * [c["label_counts"][label] for c in drawn], sizes.prod(1)
+        ways = {"volume": 1, "by box": box, "by cross-section": box / sizes[:, 2], "by tissue": box * [1 - c["air"] for c in drawn]}
+
+        def spread(x):  # the standard deviation by the median absolute deviation
+            return np.median(abs(x - np.median(x))) / 0.6744897501960817
+        print(f"{name}, {len(drawn)} cases, SD of the logarithm: " + ", ".join(f"{way} {spread(np.log(volume / by)):.2f}" for way, by in ways.items()))
+
+
 if __name__ == "__main__":
     if sys.argv[1:2] == ["run"] and len(sys.argv) == 7:
         run(*sys.argv[2:])
     elif sys.argv[1:2] == ["table"] and len(sys.argv) > 2:
         table(sys.argv[2:])
+    elif sys.argv[1:2] == ["body"] and len(sys.argv) == 3:
+        body(sys.argv[2])
     else:
         sys.exit(__doc__)
