@@ -180,6 +180,35 @@ score_on: prepared
 	}
 }
 
+// TestUnlabelledOnGPU: a mean teacher, and a student of label maps. What a GPU cannot merge is left
+// out.
+func TestUnlabelledOnGPU(t *testing.T) {
+	if !turns.Has(t, 0, 3) {
+		return
+	}
+	simulatedGPU(t)
+	data, folder := preparedPhantoms(t), t.TempDir()
+	in := func(name string) string { return filepath.Join(folder, name) }
+	sizes := strings.Fields("--crop 8 --channels 2 --levels 1 --norm group --groups 2 --batch 1 --steps 2 --warmup 0 " +
+		"--validate-every 0 --hold-out 0 --schedule constant --lr 0.01")
+	for name, arguments := range map[string][]string{
+		"teacher": {"finetune", "--unlabelled", "--average", "0.5", "--unlabelled-confidence", "0.1",
+			"--unlabelled-ramp", "1"},
+		"student": {"selftrain", "--undrawn", "background", "--agreement", "0", "--labelled-last", "0"},
+	} {
+		arguments = slices.Concat(arguments, sizes, []string{"--data", data})
+		of := ""
+		if name == "student" {
+			commandtest.Run(t, 0, slices.Concat([]string{"finetune", "--data", data, "--out", in("a")}, sizes, onCPU)...)
+			arguments, of = append(arguments, "--teacher", in("a")), "round-1/student"
+		}
+		commandtest.Run(t, 0, slices.Concat(arguments, onCPU, []string{"--out", in(name + "-cpu")})...)
+		commandtest.Run(t, 0, slices.Concat(arguments, onGPU, []string{"--out", in(name + "-gpu")})...)
+		gpu, cpu := losses(t, filepath.Join(in(name+"-gpu"), of)), losses(t, filepath.Join(in(name+"-cpu"), of))
+		agree(t, name, gpu, cpu, 1e-3)
+	}
+}
+
 // TestPhotographsOnGPU: puzzles of photographs, and detection with the network that has local
 // response normalisation, groups and pooling rounded up, and pools regions.
 func TestPhotographsOnGPU(t *testing.T) {
