@@ -199,7 +199,8 @@ func TestUnlabelledOnGPU(t *testing.T) {
 		arguments = slices.Concat(arguments, sizes, []string{"--data", data})
 		of := ""
 		if name == "student" {
-			commandtest.Run(t, 0, slices.Concat([]string{"finetune", "--data", data, "--out", in("a")}, sizes, onCPU)...)
+			first := []string{"finetune", "--data", data, "--out", in("a")}
+			commandtest.Run(t, 0, slices.Concat(first, sizes, onCPU)...)
 			arguments, of = append(arguments, "--teacher", in("a")), "round-1/student"
 		}
 		commandtest.Run(t, 0, slices.Concat(arguments, onCPU, []string{"--out", in(name + "-cpu")})...)
