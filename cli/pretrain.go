@@ -41,10 +41,11 @@ network of an nnU-Net, on data that voxsaw prepare --plans made. If less than tw
 cases are held out of all.
 
 The default head (symmetric) learns in a short run. The sizes are the paper's, of crops of 120: --grid
-3x3x3 has cells of 40 and patches of 32, --grid 2x2x2 cells of 60 and patches of 48. The paper's head
-(--head paper) wants many cases and very many steps. --head kway chooses one of --classes orders instead
-of a place for each patch: what others call a 3D jigsaw. Begin with --lr 0.001: the default of 0.01 has
-killed the ReLUs of its hidden layer, after which nothing is learnt.
+3x3x3 has cells of 40 and patches of 32, --grid 2x2x2 cells of 60 and patches of 48. Of 4D scans,
+--grid 2x2x2x4 has four cells along time, too. The paper's head (--head paper) wants many cases and very
+many steps. --head kway chooses one of --classes orders instead of a place for each patch: what others
+call a 3D jigsaw. Begin with --lr 0.001: the default of 0.01 has killed the ReLUs of its hidden layer,
+after which nothing is learnt.
 
 Without any size, crops, network and steps are planned for the data and this machine, for --hours or one hour:
 docs/planning.md.

@@ -116,9 +116,11 @@ func (c Config) Resolve(of sample.Store) (Config, error) {
 		return c, err
 	}
 	byDefault := DefaultConfig().Grid
-	if err := jigsaw.Resolve(&c.Puzzle, c.Grid[:], byDefault[:], c.Grids); err != nil {
+	grid, err := jigsaw.Resolve(&c.Puzzle, c.Grid[:], byDefault[:], c.Grids, len(c.Grid))
+	if err != nil {
 		return c, err
 	}
+	c.Grid = [2]int(grid)
 	if err := c.fits(store.Size()); err != nil {
 		return c, err
 	}
@@ -220,8 +222,8 @@ func idlePartial(partial bool, checkpoint string) error {
 // is resolved, too.
 func (c Config) Extent() ([2]int, error) {
 	byDefault := DefaultConfig().Grid
-	err := jigsaw.Resolve(&c.Puzzle, c.Grid[:], byDefault[:], c.Grids)
-	return [2]int{c.Grid[0] * c.Cell, c.Grid[1] * c.Cell}, err
+	grid, err := jigsaw.Resolve(&c.Puzzle, c.Grid[:], byDefault[:], c.Grids, len(c.Grid))
+	return [2]int{grid[0] * c.Cell, grid[1] * c.Cell}, err
 }
 
 func (c Config) grid() puzzle.Grid { return puzzle.Grid(c.Grid[:]) }

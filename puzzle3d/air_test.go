@@ -39,7 +39,7 @@ func TestCauseOfAir(t *testing.T) {
 // No advice contradicts another: the smaller crop that is advised against air is one that the
 // network takes, and the larger one that is advised against small patches is enough.
 func TestAdviceOnCropsCanBeFollowed(t *testing.T) {
-	for _, change := range []func(*Config){func(*Config) {}, func(c *Config) { c.Grid = [3]int{2, 2, 2} },
+	for _, change := range []func(*Config){func(*Config) {}, func(c *Config) { c.Grid = [4]int{2, 2, 2} },
 		func(c *Config) { c.Network.Levels = 3 }, func(c *Config) { c.Network.Norm = "none" }} {
 		c := DefaultConfig()
 		change(&c)

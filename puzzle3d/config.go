@@ -16,7 +16,6 @@ import (
 	"errors"
 	"fmt"
 	"math"
-	"slices"
 
 	"github.com/voxsaw/voxsaw"
 	"github.com/voxsaw/voxsaw/internal/backbone"
@@ -58,17 +57,18 @@ type Config struct {
 
 	// cells along each axis; the paper has 3x3x3 and 2x2x2; where there are grids, the finest of
 	// them
-	Grid [3]int `yaml:"grid,flow" range:"[1,)"`
+	//
+	// The fourth number is the cells along time; 0: patches have all channels. A sample's channels
+	// are divided among these cells, and a patch shows one that is drawn from its cell's. The
+	// network then has one input channel.
+	Grid [4]int `yaml:"grid,flow" range:"[1,)" last:"of 4D scans a fourth number, cells along time: the channels are the times, in order, and each patch shows one"`
 	// several grids, such as 2x2x2,3x3x3,4x4x4: each step draws one of them; empty: grid alone
 	//
-	// Grids are several, written as 2x2x2. Resolve makes Grid the finest of them.
+	// Grids are several, written as 2x2x2 or, with time, 2x2x2x2. Resolve makes Grid the finest of
+	// them.
 	Grids []string `yaml:"grids,flow,omitempty"`
-	// of 4D scans: cells along time, a fourth axis of the grid. The channels are the times, in
-	// order; each patch shows one. 0: patches have all channels
-	//
-	// A sample's channels are then divided among Times cells, and a patch shows one that is drawn
-	// from its cell's. The network has one input channel.
-	Times int `yaml:"times,omitempty" range:"[0,)"`
+	// Times is the fourth number of Grid and Grids as earlier runs wrote it, which have three.
+	Times int `yaml:"times,omitempty" flag:"-" help:"-" range:"[0,)"`
 	// size of the crop that a puzzle is made of, in voxels
 	Crop [3]int `yaml:"crop,flow" range:"[1,)"`
 	// size of a patch; 0: the largest that the network takes within 80 % of a cell, as in the paper
@@ -108,7 +108,7 @@ type Config struct {
 // normalisation, without which training starts slowly.
 func DefaultConfig() Config {
 	return Config{
-		Network: voxsaw.DefaultNetwork(), Train: voxsaw.DefaultTraining(), Grid: [3]int{3, 3, 3},
+		Network: voxsaw.DefaultNetwork(), Train: voxsaw.DefaultTraining(), Grid: [4]int{3, 3, 3},
 		Crop: [3]int{120, 120, 120}, MaxAir: 0.3, ValidateShuffles: 1,
 		Puzzle: voxsaw.Puzzle{Batch: 2, Head: Symmetric, Features: 1024, Hidden: 256, Rounds: 5, Distance: 2, Share: 1,
 			Classes: 100, Criterion: puzzle.MinDistance},
@@ -118,9 +118,14 @@ func DefaultConfig() Config {
 // Resolve is what [Pretrain] does first, for who wants to see it: it completes the configuration by
 // the size of a patch, the network's own values, and how the cases were prepared.
 func (c Config) Resolve(of sample.Store) (Config, error) {
+	grid, err := jigsaw.Resolve(&c.Puzzle, axesOf(c.Grid), axesOf(DefaultConfig().Grid), c.Grids, 3, 4)
+	if err != nil {
+		return c, err
+	}
+	c.Grid = numbersOf(grid)
 	c.Preparation = pretext.PreparationOf(of, c.Preparation)
 	c.Network.Inputs = c.Preparation.Inputs()
-	if c.Times > 0 {
+	if c.times() > 0 {
 		c.Network.Inputs = 1
 	}
 	b, err := backbone.Of(c.Network)
@@ -128,10 +133,6 @@ func (c Config) Resolve(of sample.Store) (Config, error) {
 		return c, err
 	}
 	c.Network = b.Settings()
-	byDefault := DefaultConfig().Grid
-	if err := jigsaw.Resolve(&c.Puzzle, c.Grid[:], byDefault[:], c.Grids); err != nil {
-		return c, err
-	}
 	if c.Patch, err = c.smallestCells().Resolve(b); err != nil {
 		return c, err
 	}
@@ -153,6 +154,9 @@ func (c Config) Check() error {
 		return err
 	}
 	for _, grid := range grids {
+		if err := grid.Check(); err != nil {
+			return err
+		}
 		if err := c.on(grid).layout().Check(b); err != nil {
 			return err
 		}
@@ -172,9 +176,9 @@ func (c Config) Check() error {
 	if err := c.checkTimes(); err != nil {
 		return err
 	}
-	if c.Times > 0 && c.Restore > 0 {
-		return fmt.Errorf("restore is %v and times %d: crops of several times cannot be restored by a network that "+
-			"looks at one", c.Restore, c.Times)
+	if c.times() > 0 && c.Restore > 0 {
+		return fmt.Errorf("restore is %v and the grid %v: crops of several times cannot be restored by a network that "+
+			"looks at one", c.Restore, c.grid())
 	}
 	if _, err := c.restoring(); err != nil {
 		return err
@@ -220,34 +224,34 @@ func (c Config) notes() []string {
 
 // checkTimes refuses channels that are something else than times of one scan.
 func (c Config) checkTimes() error {
+	if c.Times > 0 && c.Grid[3] > 0 {
+		return fmt.Errorf("times is %d, and the grid %v has a fourth number, which says the same: leave times out",
+			c.Times, axesOf(c.Grid))
+	}
 	names := c.Preparation.ChannelNames()
-	if c.Times == 0 || len(names) < 2 {
+	if c.times() == 0 || len(names) < 2 {
 		return nil
 	}
 	first := c.Preparation.Channel(0)
 	for n, name := range names {
 		one := c.Preparation.Channel(n)
 		if one.ModalityName() != first.ModalityName() || one.Scheme() != first.Scheme() || one.Window != first.Window {
-			return fmt.Errorf("times is %d, and the channels %s and %s are prepared as different things: "+
-				"times of one scan have one modality and one scheme of intensities", c.Times, names[0], name)
+			return fmt.Errorf("the grid is %v, and the channels %s and %s are prepared as different things: "+
+				"times of one scan have one modality and one scheme of intensities", c.grid(), names[0], name)
 		}
 	}
 	return nil
 }
 
 // grid is that of the puzzles, whose last axis is time where there is one.
-func (c Config) grid() puzzle.Grid { return c.inTime(c.Grid[:]) }
+func (c Config) grid() puzzle.Grid { return c.inTime(axesOf(c.Grid)) }
 
-// inTime is a grid with the axis of time, where there is one.
-func (c Config) inTime(grid puzzle.Grid) puzzle.Grid {
-	if c.Times > 0 {
-		return append(slices.Clone(grid), c.Times)
-	}
-	return grid
-}
+// times is the cells along time; 0: there is no such axis.
+func (c Config) times() int { return max(c.Grid[3], c.Times) }
 
 func (c Config) layout() patches.Layout {
-	return patches.Layout{Grid: c.Grid, Crop: c.Crop, Patch: c.Patch, Channels: c.Preparation.Inputs(), Times: c.Times}
+	return patches.Layout{Grid: [3]int(c.Grid[:3]), Crop: c.Crop, Patch: c.Patch, Channels: c.Preparation.Inputs(),
+		Times: c.times()}
 }
 
 // game is what package jigsaw wants to know. A context that ends stops the choice of orders.

@@ -36,7 +36,7 @@ func ExamplePretrain() {
 
 	c := puzzle3d.DefaultConfig()
 	c.Network.Channels, c.Network.Levels = 4, 1
-	c.Grid, c.Crop, c.Features, c.Train.Steps = [3]int{2, 2, 2}, [3]int{24, 20, 20}, 32, 3
+	c.Grid, c.Crop, c.Features, c.Train.Steps = [4]int{2, 2, 2}, [3]int{24, 20, 20}, 32, 3
 	if c, err = c.Resolve(store); err != nil {
 		log.Fatal(err)
 	}

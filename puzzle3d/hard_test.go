@@ -235,7 +235,7 @@ func TestHardRunsResumeAndSolve(t *testing.T) {
 			there++
 		}
 	}
-	if play.Grid != [3]int{3, 2, 2} || there != 8 || play.Picture().Bounds().Empty() {
+	if play.Grid != [4]int{3, 2, 2} || there != 8 || play.Picture().Bounds().Empty() {
 		t.Errorf("grid %v, %d patches are there", play.Grid, there)
 	}
 	for r := range play.Arrangements {
@@ -278,8 +278,8 @@ func TestHardPretrainingLearns(t *testing.T) {
 // An initialisation of an experiment may take one grid in place of several, or several in place of
 // one.
 func TestGridsReplaceOneAnother(t *testing.T) {
-	for text, want := range map[string]string{"grid: [2, 2, 2]": "[2 2 2] []",
-		"grids: [2x2x2, 2x2x1]": "[2 2 2] [2x2x2 2x2x1]", "rounds: 2": "[3 2 2] [2x2x2 3x2x2 2x3x2]"} {
+	for text, want := range map[string]string{"grid: [2, 2, 2]": "[2 2 2 0] []",
+		"grids: [2x2x2, 2x2x1]": "[2 2 2 0] [2x2x2 2x2x1]", "rounds: 2": "[3 2 2 0] [2x2x2 3x2x2 2x3x2]"} {
 		choice := pretext.Scans.Choice()
 		_, before := pretext.Scans.Chosen(&choice)
 		before.(*settings).Config = resolved(t, hard())
@@ -333,7 +333,7 @@ func TestOtherCropsHaveOtherPatches(t *testing.T) {
 func TestHardSettingsNameWhatIsWrong(t *testing.T) {
 	for want, spoil := range map[string]func(*Config){
 		"grids has one grid, 2x2x2":      func(c *Config) { c.Grids = []string{"2x2x2"} },
-		"grid is 2x2x2, but grids lists": func(c *Config) { c.Grid = [3]int{2, 2, 2} },
+		"grid is 2x2x2, but grids lists": func(c *Config) { c.Grid = [4]int{2, 2, 2} },
 		"\"2x2\" is no grid":             func(c *Config) { c.Grids[1] = "2x2" },
 		"\"2x2xa\" is no grid":           func(c *Config) { c.Grids[1] = "2x2xa" },
 		"at least one cell":              func(c *Config) { c.Grids[1] = "2x0x2" },
@@ -358,7 +358,7 @@ func TestHardSettingsNameWhatIsWrong(t *testing.T) {
 	c.Layers, c.AttentionHeads, c.Patch = 0, 0, [3]int{}
 	c.Crop = [3]int{45, 45, 30}
 	c = resolved(t, c)
-	if c.Layers != 2 || c.AttentionHeads != 4 || fmt.Sprint(c.Grid, c.Patch) != "[3 2 2] [12 12 12]" {
+	if c.Layers != 2 || c.AttentionHeads != 4 || fmt.Sprint(c.Grid, c.Patch) != "[3 2 2 0] [12 12 12]" {
 		t.Errorf("%d layers of %d attention heads, grid %v, patch %v", c.Layers, c.AttentionHeads, c.Grid, c.Patch)
 	}
 }

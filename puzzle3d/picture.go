@@ -5,7 +5,6 @@ import (
 	"slices"
 
 	"github.com/voxsaw/voxsaw/internal/jigsaw"
-	"github.com/voxsaw/voxsaw/internal/puzzle"
 	"github.com/voxsaw/voxsaw/internal/tiles"
 )
 
@@ -30,18 +29,17 @@ func (p Play) Picture() image.Image {
 		side    = 64 // the longer one of a tile, in pixels
 		timeGap = 28
 	)
-	slabs := tiles.NewSlabs(p.Grid, p.Patch, side)
-	size, grid := slabs.Size(), puzzle.Grid(p.Grid[:])
+	slabs := tiles.NewSlabs([3]int(p.Grid[:3]), p.Patch, side)
+	size, grid := slabs.Size(), axesOf(p.Grid)
 	below := size.Y + timeGap // from one time to the next
-	if p.Times > 0 {
-		grid = append(grid, p.Times)
-		size.Y += (p.Times - 1) * below
+	if times := p.Grid[3]; times > 0 {
+		size.Y += (times - 1) * below
 	}
 	return p.play().Picture(p.all(), jigsaw.Drawing{
 		Grid: grid, Size: size,
 		Place: func(at []int) image.Rectangle {
 			place := slabs.Place([3]int(at))
-			if p.Times > 0 {
+			if len(at) > 3 {
 				place = place.Add(image.Pt(0, at[3]*below))
 			}
 			return place
@@ -54,6 +52,6 @@ func (p Play) Picture() image.Image {
 
 // voxels are those of a patch, of all its channels.
 func (p Play) voxels(patch int) []float32 {
-	n := len(p.Patches) / (p.Grid[0] * p.Grid[1] * p.Grid[2] * max(p.Times, 1))
+	n := len(p.Patches) / axesOf(p.Grid).Cells()
 	return p.Patches[patch*n : (patch+1)*n]
 }

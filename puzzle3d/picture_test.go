@@ -26,7 +26,7 @@ func shade(patch int) int {
 
 // A play in which every patch has a grey of its own, so that the picture tells where it was drawn.
 func greys() Play {
-	p := Play{Case: "greys", Grid: [3]int{3, 2, 2}, Patch: [3]int{8, 6, 4}, Shown: [2]float32{-1, 1}}
+	p := Play{Case: "greys", Grid: [4]int{3, 2, 2}, Patch: [3]int{8, 6, 4}, Shown: [2]float32{-1, 1}}
 	n := 12
 	for patch := range n {
 		for range 8 * 6 * 4 {
@@ -43,7 +43,7 @@ func greys() Play {
 func TestPictureShowsEveryPatchWhereItLies(t *testing.T) {
 	p := greys()
 	img := p.Picture()
-	columns := p.play().Columns(jigsaw.OnGrid(p.all(), p.Grid[:]))
+	columns := p.play().Columns(jigsaw.OnGrid(p.all(), axesOf(p.Grid)))
 	if len(columns) != 3 || columns[0].Count != "9 of 12 in place" || columns[1].Count != "10 of 12 in place" ||
 		columns[2].Title != "truth" {
 		t.Errorf("columns %+v", columns)
@@ -88,7 +88,7 @@ func TestLongPlaysAreDrawnInPart(t *testing.T) {
 		p.Arrangements = append(p.Arrangements, p.Arrangements[0])
 	}
 	p.Arrangements = append(p.Arrangements, puzzle.Identity(12))
-	columns := p.play().Columns(jigsaw.OnGrid(p.all(), p.Grid[:]))
+	columns := p.play().Columns(jigsaw.OnGrid(p.all(), axesOf(p.Grid)))
 	if len(columns) > jigsaw.MostColumns || columns[0].Title != "shuffled" ||
 		columns[len(columns)-1].Title != "after round 32" || !columns[len(columns)-1].Patches.Solved() {
 		t.Errorf("%d columns, the last %+v", len(columns), columns[len(columns)-1])
@@ -106,7 +106,7 @@ func TestPictureHasTheRoundsOfAllPuzzles(t *testing.T) {
 			{Grid: "3x2x2", Puzzles: 40, Rounds: rounds}}}} {
 		p.All = &Evaluation{PuzzleEvaluation: e}
 		var under []string
-		for _, c := range p.play().Columns(jigsaw.OnGrid(p.all(), p.Grid[:])) {
+		for _, c := range p.play().Columns(jigsaw.OnGrid(p.all(), axesOf(p.Grid))) {
 			under = append(under, c.Under...)
 		}
 		want := []string{"of 40 puzzles", "correct", "D<=2", "", "12.50 %", "50.00 %", "after round 3", "37.50 %",
@@ -146,7 +146,7 @@ func TestPictureHasTheRoundsOfAllPuzzles(t *testing.T) {
 func TestPictureNumbersThePatches(t *testing.T) {
 	p := greys()
 	img := p.Picture().(*image.RGBA)
-	columns := p.play().Columns(jigsaw.OnGrid(p.all(), p.Grid[:]))
+	columns := p.play().Columns(jigsaw.OnGrid(p.all(), axesOf(p.Grid)))
 	const tileGap, slabGap = 3, 14
 	corners := map[int]string{}
 	for x, c := range columns {
@@ -184,7 +184,7 @@ func TestPicturesOfTwoChannels(t *testing.T) {
 		t.Fatal(err)
 	}
 	c := DefaultConfig()
-	c.Grid, c.Crop, c.Patch, c.Preparation = [3]int{2, 2, 2}, [3]int{32, 32, 32}, [3]int{8, 8, 8}, store.Preparation()
+	c.Grid, c.Crop, c.Patch, c.Preparation = [4]int{2, 2, 2}, [3]int{32, 32, 32}, [3]int{8, 8, 8}, store.Preparation()
 	layout := c.layout()
 	patches := make([]float32, layout.Cells()*layout.Values())
 	if _, err := (held{c, cases}).Cut(0, c.grid(), patches); err != nil {

@@ -87,12 +87,12 @@ func (p *Player) evaluateAmong(ctx context.Context, g train.Group, cases []sampl
 
 // A Play is what happened to one puzzle.
 type Play struct {
-	Case        string
-	Grid, Patch [3]int
-	Times       int        // cells along a fourth axis of the grid; 0: there is none
-	Patches     []float32  // (cells, channels, D, H, W), in natural order, as the network saw them
-	Shown       [2]float32 // the range of their intensities, for pictures
-	Missing     []bool     // the patches that were left out; nil: none
+	Case    string
+	Grid    [4]int // along (i, j, k) and time, as that of the Config
+	Patch   [3]int
+	Patches []float32  // (cells, channels, D, H, W), in natural order, as the network saw them
+	Shown   [2]float32 // the range of their intensities, for pictures
+	Missing []bool     // the patches that were left out; nil: none
 	// [0][s] is the patch that lay in slot s at first, [r][s] the one after round r
 	Arrangements [][]int
 	End          string // why it ended: resting, cycling, stopped
@@ -111,7 +111,7 @@ func (p *Player) Play(c sample.Sample) (Play, error) {
 		return Play{}, err
 	}
 	return Play{
-		Case: play.Name, Grid: p.config.Grid, Patch: p.config.Patch, Times: p.config.Times, Patches: play.Patches,
+		Case: play.Name, Grid: numbersOf(p.config.grid()), Patch: p.config.Patch, Patches: play.Patches,
 		Shown:   c.Range(0),
 		Missing: play.Missing, Arrangements: play.Arrangements, End: play.End,
 	}, nil

@@ -100,7 +100,7 @@ func (l *learner) Notes() []string {
 	if l.air != "" {
 		notes = append(notes, l.air)
 	}
-	if c := l.sampler.config; c.Times > 0 {
+	if c := l.sampler.config; c.times() > 0 {
 		notes = append(notes, fmt.Sprintf("the channels %s are taken for times, in this order: each patch shows one",
 			safetext.List(c.Preparation.ChannelNames())))
 		if first := c.Preparation.Channel(0).Scheme(); first != volume.CTWindow && first != volume.CTPercentiles {

@@ -28,7 +28,7 @@ var testDevice, phantoms = traintest.CPU, traintest.Phantoms
 func tiny() Config {
 	c := DefaultConfig()
 	c.Network = voxsaw.Network{Preset: "paper", Channels: 4, Levels: 1, Norm: "instance"}
-	c.Grid, c.Crop, c.Patch = [3]int{2, 2, 2}, [3]int{16, 12, 12}, [3]int{6, 4, 4}
+	c.Grid, c.Crop, c.Patch = [4]int{2, 2, 2}, [3]int{16, 12, 12}, [3]int{6, 4, 4}
 	c.Features, c.Hidden, c.SkipAir = 12, 10, true
 	return c
 }
@@ -57,7 +57,7 @@ func data(store *prepared.Store, held int) sample.Data {
 func TestThePapersPuzzlesComeFromTheirGrid(t *testing.T) {
 	for _, want := range []struct{ grid, patch int }{{3, 32}, {2, 48}} {
 		c := DefaultConfig()
-		c.Grid = [3]int{want.grid, want.grid, want.grid}
+		c.Grid = [4]int{want.grid, want.grid, want.grid}
 		if c = resolved(t, c); c.Patch != [3]int{want.patch, want.patch, want.patch} {
 			t.Errorf("a crop of 120 in a grid of %d has patches of %v, the paper's are %d", want.grid, c.Patch,
 				want.patch)
@@ -419,7 +419,7 @@ func TestPretrainingLearns(t *testing.T) {
 func TestChoiceOfOrdersEnds(t *testing.T) {
 	store, dev, c := phantoms(t, 3, [3]int{24, 20, 20}), testDevice(t), tiny()
 	c.Head, c.Classes, c.SkipAir = KWay, 10000, false
-	c.Grid, c.Crop, c.Patch = [3]int{3, 3, 3}, [3]int{24, 18, 18}, [3]int{8, 6, 6}
+	c.Grid, c.Crop, c.Patch = [4]int{3, 3, 3}, [3]int{24, 18, 18}, [3]int{8, 6, 6}
 	began := time.Now()
 	c = resolved(t, c)
 	ctx, cancel := context.WithTimeout(t.Context(), 50*time.Millisecond)
@@ -527,7 +527,7 @@ func TestPuzzlesOfAirAreNamed(t *testing.T) {
 		air  bool
 	}{{[3]int{96, 96, 96}, true}, {[3]int{24, 18, 16}, false}} {
 		config := tiny()
-		config.Crop, config.Patch, config.Grid = c.crop, [3]int{}, [3]int{3, 3, 2}
+		config.Crop, config.Patch, config.Grid = c.crop, [3]int{}, [4]int{3, 3, 2}
 		config.Train.Steps = 1
 		o := &observer{}
 		_, err := Pretrain(t.Context(), testDevice(t), resolved(t, config), data(store, 0),

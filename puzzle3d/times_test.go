@@ -2,11 +2,15 @@ package puzzle3d
 
 import (
 	"math/rand/v2"
+	"reflect"
 	"strings"
 	"testing"
 
 	"github.com/voxsaw/voxsaw"
+	"github.com/voxsaw/voxsaw/internal/config"
+	"github.com/voxsaw/voxsaw/internal/jigsaw"
 	"github.com/voxsaw/voxsaw/internal/patches"
+	"github.com/voxsaw/voxsaw/internal/puzzle"
 	"github.com/voxsaw/voxsaw/internal/train/traintest"
 	"github.com/voxsaw/voxsaw/sample"
 	"github.com/voxsaw/voxsaw/volume"
@@ -96,7 +100,7 @@ func (b bolus) Preparation() volume.Preparation {
 // Puzzles of time alone are learnt: of a scan that grows brighter, each patch tells when it is.
 func TestTimesAreLearnt(t *testing.T) {
 	c := tiny()
-	c.Times, c.Grid, c.Patch, c.MaxAir = 3, [3]int{1, 1, 1}, [3]int{8, 8, 8}, 1
+	c.Grid, c.Patch, c.MaxAir = [4]int{1, 1, 1, 3}, [3]int{8, 8, 8}, 1
 	c.Network.Norm, c.Batch = "none", 4
 	c.Train.Steps, c.Train.LR, c.Train.Warmup = 60, 0.02, 0
 	store := bolus{frames{[3]int{40, 40, 40}}}
@@ -116,7 +120,7 @@ func TestTimes(t *testing.T) {
 	how := volume.DefaultPreparation()
 	how.Channels = "a,b,c"
 	c := tiny()
-	c.Times = 3
+	c.Grid[3] = 3
 	c, err := c.Resolve(traintest.Prepared{How: how})
 	if err != nil {
 		t.Fatal(err)
@@ -129,8 +133,11 @@ func TestTimes(t *testing.T) {
 		change func(*Config)
 		want   string
 	}{
-		{func(c *Config) { c.Times = 4 }, "times is 4, and the samples have 3 channels"},
-		{func(c *Config) { c.Preparation = volume.DefaultPreparation() }, "times is 3, and the samples have 1 channel"},
+		{func(c *Config) { c.Grid[3] = 4 }, "the grid has 4 cells along time, and the samples have 3 channels"},
+		{func(c *Config) { c.Preparation = volume.DefaultPreparation() }, "along time, and the samples have 1 channel"},
+		{func(c *Config) { c.Grid[3] = -1 }, "at least one cell"},
+		{func(c *Config) { c.Times = 3 }, "leave times out"},
+		{func(c *Config) { c.Grids = []string{"2x2x2x3", "2x2x2"} }, "2x2x2x3 has 4 axes and 2x2x2 has 3"},
 		{func(c *Config) { c.Restore = 1 }, "cannot be restored"},
 		{func(c *Config) { c.Preparation.Modality = "CT,MR,CT" }, "channels a and b are prepared as different things"},
 	} {
@@ -141,11 +148,58 @@ func TestTimes(t *testing.T) {
 		}
 	}
 	several := c
-	several.Grids = []string{"2x1x1", "2x2x2"}
+	several.Grid, several.Grids = DefaultConfig().Grid, []string{"2x1x1x2", "2x2x2x3"}
 	if several, err = several.Resolve(traintest.Prepared{How: how}); err != nil {
 		t.Fatal(err)
 	}
-	if list, err := several.grids(); err != nil || list[0].String() != "2x1x1x3" || list[1].String() != "2x2x2x3" {
+	if list, err := several.grids(); err != nil || list[0].String() != "2x1x1x2" || list[1].String() != "2x2x2x3" {
 		t.Errorf("grids %v, %v", list, err)
+	}
+	if several.Grid != [4]int{2, 2, 2, 3} || several.on(puzzle.Grid{2, 1, 1, 2}).layout().Times != 2 {
+		t.Errorf("the finest grid is %v", several.Grid)
+	}
+}
+
+// Settings of earlier runs, whose fourth axis is apart, make the same puzzles. They stay as they
+// are written, so that these runs are resumed.
+func TestTimesApart(t *testing.T) {
+	how := volume.DefaultPreparation()
+	how.Channels = "a,b,c"
+	for spelled, apart := range map[string]string{
+		"grid: 2x2x2x3":               "{grid: [2, 2, 2], times: 3}",
+		"grids: [2x2x2x3, 2x2x1x3]":   "{grids: [2x2x2, 2x2x1], times: 3}",
+		"{grid: [1, 1, 1, 2]}":        "{grid: 1, times: 2}",
+		"grids: [2x1x1x3, 2x2x1x3]\n": "{grids: [2x1x1, 2x2x1], times: 3, grid: [2, 2, 1]}",
+	} {
+		var written [2]string
+		var games [2]jigsaw.Config
+		var layouts [2]patches.Layout
+		for n, text := range []string{spelled, apart} {
+			c := settings{tiny()}
+			c.Grid = DefaultConfig().Grid
+			err := config.Stored("settings", []byte(text), &c)
+			if err == nil {
+				err = c.Resolve(traintest.Prepared{How: how})
+			}
+			if err == nil {
+				games[n], err = c.game(t.Context())
+			}
+			if err != nil {
+				t.Fatalf("%s: %v", text, err)
+			}
+			layouts[n] = c.smallestCells()
+			out, err := config.Marshal(&c)
+			if err != nil {
+				t.Fatal(err)
+			}
+			written[n] = string(out)
+		}
+		if !reflect.DeepEqual(games[0], games[1]) || layouts[0] != layouts[1] {
+			t.Errorf("%s is %+v, %s is %+v", spelled, games[0], apart, games[1])
+		}
+		if strings.Contains(written[0], "\ntimes:") ||
+			strings.Contains(written[1], "\ntimes:") != strings.Contains(apart, "times") {
+			t.Errorf("%s is written\n%s\nand %s\n%s", spelled, written[0], apart, written[1])
+		}
 	}
 }

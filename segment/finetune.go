@@ -278,7 +278,7 @@ func (c Config) sameChannels(path string) error {
 		return err
 	}
 	if max(how.Inputs(), 1) != of.InputChannels() {
-		return fmt.Errorf("%s has learnt one time of its 4D scans at once (times): "+
+		return fmt.Errorf("%s has learnt one time of its 4D scans at once (a grid of four numbers): "+
 			"it goes on with scans of one channel, and these have %d%s",
 			path, c.Network.InputChannels(), here)
 	}

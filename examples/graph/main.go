@@ -117,7 +117,7 @@ func run() error {
 	c := puzzle3d.DefaultConfig()
 	c.Network = voxsaw.Network{Kind: "perceptron", Channels: 64}
 	c.Preparation.Channels = "from one corner,from the other"
-	c.Grid, c.Crop, c.Patch = [3]int{side, side, 1}, [3]int{side, side, 1}, [3]int{1, 1, 1}
+	c.Grid, c.Crop, c.Patch = [4]int{side, side, 1}, [3]int{side, side, 1}, [3]int{1, 1, 1}
 	c.Head, c.Binary, c.BinaryWeight, c.Features, c.Hidden = puzzle3d.Symmetric, true, 1, 64, 64
 	c.Batch, c.Train.Steps, c.Train.LR = 16, 200, 0.05
 	data := sample.Data{Store: graphs{}}

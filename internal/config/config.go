@@ -22,6 +22,8 @@
 //	range:"[0,1)"      the numbers that it may be, and that each number of a list may be: an interval,
 //	                   with a round bracket where the end is outside and nothing for an open end;
 //	                   without the tag, a number with a help text is 0 or more, and finite
+//	last:"text"        the last number of an array may be left out, and is 0 then; the text says what
+//	                   it is, after the help
 //	most:"4096"        the largest whole number, where it is not ten million, or 4096 of each of several
 //	                   lengths; seeds (uint64) have none
 //
@@ -50,6 +52,7 @@ type field struct {
 	choice []string
 	spare  bool // not written where it is zero
 	words  []word
+	last   string // of an array whose last number may be left out: what that is
 	within interval
 	value  reflect.Value
 }
@@ -79,7 +82,8 @@ func fields(v reflect.Value) []field {
 		key = cmp.Or(key, strings.ToLower(f.Name))
 		all = append(all, field{
 			key: key, help: helpOf(t, f), flag: f.Tag.Get("flag"), choice: strings.Fields(f.Tag.Get("oneof")),
-			spare: slices.Contains(flags, "omitempty"), words: wordsOf(f), within: intervalOf(t, f), value: v.Field(n),
+			spare: slices.Contains(flags, "omitempty"), words: wordsOf(f), last: f.Tag.Get("last"),
+			within: intervalOf(t, f), value: v.Field(n),
 		})
 	}
 	return all

@@ -463,3 +463,57 @@ func TestSections(t *testing.T) {
 		t.Error("Gives looks elsewhere than into the section")
 	}
 }
+
+// The last number of an array may be left out, and is left out where it is zero; its help is
+// written with it alone.
+func TestLastNumberMayBeLeftOut(t *testing.T) {
+	type cells struct {
+		Grid [4]int `yaml:"grid,flow" help:"cells" range:"[1,)" last:"cells along time"`
+	}
+	for text, want := range map[string][4]int{
+		"2x3x4": {2, 3, 4}, "[2, 3, 4]": {2, 3, 4}, "2x3x4x5": {2, 3, 4, 5}, "[2, 3, 4, 5]": {2, 3, 4, 5},
+		"3": {3, 3, 3}, "[3]": {3, 3, 3},
+	} {
+		var c cells
+		if err := Parse("file", []byte("grid: "+text), &c); err != nil || c.Grid != want {
+			t.Errorf("%s: %v, %v", text, c.Grid, err)
+		}
+		out, err := Marshal(&c)
+		if err != nil {
+			t.Fatal(err)
+		}
+		written := "grid: [2, 3, 4] # cells\n"
+		switch want {
+		case [4]int{2, 3, 4, 5}:
+			written = "grid: [2, 3, 4, 5] # cells; cells along time\n"
+		case [4]int{3, 3, 3}:
+			written = "grid: [3, 3, 3] # cells\n"
+		}
+		if string(out) != written {
+			t.Errorf("%s is written as %q", text, out)
+		}
+	}
+	for text, want := range map[string]string{
+		"2x2": "want 3 or 4 values (AxBxC[xD]), not 2", "1x2x3x4x5": "not 5", "2x2x2x0": "want 1 or more, not 0",
+		"2x0x2": "want 1 or more, not 0", "0": "want 1 or more, not 0", "2x2xax2": "not a whole number",
+	} {
+		c := cells{[4]int{1, 1, 1}}
+		if err := Parse("file", []byte("grid: "+text), &c); err == nil || !strings.Contains(err.Error(), want) ||
+			c.Grid != [4]int{1, 1, 1} {
+			t.Errorf("%s: %v, %v, want %q", text, c.Grid, err, want)
+		}
+	}
+	c := cells{[4]int{3, 3, 3}}
+	flags := pflag.NewFlagSet("", pflag.ContinueOnError)
+	Bind(flags, &c)
+	const said = "--grid AxBxC[xD]   cells; cells along time (default 3x3x3)"
+	if usage := flags.FlagUsages(); !strings.Contains(usage, said) {
+		t.Error(usage)
+	}
+	if err := flags.Parse([]string{"--grid", "2x2x2x4"}); err != nil || c.Grid != [4]int{2, 2, 2, 4} {
+		t.Errorf("%v, %v", c.Grid, err)
+	}
+	if err := flags.Parse([]string{"--grid", "2x2x2"}); err != nil || c.Grid != [4]int{2, 2, 2} {
+		t.Errorf("%v, %v", c.Grid, err)
+	}
+}

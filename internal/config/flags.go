@@ -273,7 +273,7 @@ func (f *variantFlag) String() string {
 	return f.alternatives[0].field.text()
 }
 
-func (f *variantFlag) Type() string { return kindName(f.alternatives[0].field.value.Type()) }
+func (f *variantFlag) Type() string { return f.alternatives[0].field.kind() }
 
 // usage is the help of the first alternative, and says whose the flag is where not every option has
 // it.
@@ -317,7 +317,7 @@ func (f *flagValue) String() string {
 	return f.text()
 }
 
-func (f *flagValue) Type() string { return kindName(f.value.Type()) }
+func (f *flagValue) Type() string { return f.kind() }
 
 // Resolve gives cfg its final values after the flags it was bound to were parsed: it reads the file
 // named by --config, if any, and puts the flags that the user set back on top. If a file is for

@@ -44,15 +44,15 @@ func isList(t reflect.Type) bool {
 	return !isText(t) && (t.Kind() == reflect.Slice || t.Kind() == reflect.Array) && isScalar(t.Elem())
 }
 
-// isExtents tells whether the type is numbers along three axes, or whole ones along two, which are
-// written 3x3.
+// isExtents tells whether the type is numbers along three axes, or whole ones along two or four,
+// which are written 3x3.
 func isExtents(t reflect.Type) bool {
 	if t.Kind() != reflect.Array {
 		return false
 	}
 	switch t.Elem().Kind() {
 	case reflect.Int:
-		return t.Len() == 2 || t.Len() == 3
+		return t.Len() >= 2 && t.Len() <= 4
 	case reflect.String, reflect.Bool:
 		return false
 	}
@@ -283,18 +283,57 @@ func (f field) set(words []string) error {
 		}
 	}
 	fresh := reflect.New(f.value.Type()).Elem()
+	numbers, given, err := f.filled(numbers)
+	if err != nil {
+		return err
+	}
 	if err := setLeaf(fresh, numbers); err != nil {
 		for _, w := range f.words {
 			err = fmt.Errorf("%w, nor %s", err, w.text)
 		}
 		return err
 	}
-	if err := f.checkNumbers(words, fresh); err != nil {
+	checked := fresh
+	if given < len(numbers) {
+		checked = fresh.Slice(0, given)
+	}
+	if err := f.checkNumbers(words, checked); err != nil {
 		return err
 	}
 	f.value.Set(fresh)
 	return nil
 }
+
+// filled adds a zero for a last number that is left out. One word stands for the others.
+func (f field) filled(words []string) (numbers []string, given int, err error) {
+	if f.last == "" {
+		return words, len(words), nil
+	}
+	most := f.value.Len()
+	if len(words) == 1 {
+		words = slices.Repeat(words, most-1)
+	}
+	switch len(words) {
+	case most:
+		return words, most, nil
+	case most - 1:
+		return append(slices.Clone(words), "0"), most - 1, nil
+	}
+	return nil, 0, fmt.Errorf("want %d or %d values (%s), not %d", most-1, most, f.kind(), len(words))
+}
+
+// kind says what the leaf wants, in the words of a usage line.
+func (f field) kind() string {
+	name := kindName(f.value.Type())
+	if f.last == "" {
+		return name
+	}
+	at := len(name) - len("xD")
+	return name[:at] + "[" + name[at:] + "]"
+}
+
+// short says whether the last number of the leaf is left out.
+func (f field) short() bool { return f.last != "" && f.value.Index(f.value.Len()-1).IsZero() }
 
 // checkNumbers holds the numbers that were not said by words against the range.
 func (f field) checkNumbers(words []string, v reflect.Value) error {
@@ -336,6 +375,9 @@ func (f field) texts(write func(reflect.Value) string) (texts []string, alone bo
 		for n := range f.value.Len() {
 			parts = append(parts, f.value.Index(n))
 		}
+		if f.short() {
+			parts = parts[:len(parts)-1]
+		}
 	}
 	worded := map[string]bool{}
 	for _, part := range parts {
@@ -361,8 +403,16 @@ func (f field) text() string {
 	return strings.Join(texts, ",")
 }
 
-// usage is the help text, with the choices where there are some.
+// usage is the help text, with what a last number is that may be left out.
 func (f field) usage() string {
+	if f.last != "" {
+		return f.comment() + "; " + f.last
+	}
+	return f.comment()
+}
+
+// comment is the help text, with the choices where there are some.
+func (f field) comment() string {
 	if len(f.choice) == 0 {
 		return f.help
 	}

@@ -496,7 +496,11 @@ func writeField(b *strings.Builder, f field, indent string) {
 	}
 	t := f.value.Type()
 	comment := ""
-	if u := f.usage(); u != "" {
+	u := f.usage()
+	if f.short() {
+		u = f.comment()
+	}
+	if u != "" {
 		comment = " # " + strings.ReplaceAll(u, "\n", " ")
 	}
 	b.WriteString(indent + f.key + ":")

@@ -103,21 +103,25 @@ func (c Config) position(g *nn.Graph, x *nn.Node) *nn.Node {
 	return g.LinearWith(x, w, g.Reshape(b, n))
 }
 
-// ReadGrids reads the grids of a list, each of so many axes, such as 3x3x3; none where there are
-// none. A list has two or more.
-func ReadGrids(list []string, axes int) ([]puzzle.Grid, error) {
+// ReadGrids reads the grids of a list, such as 3x3x3; none where there are none. A list has two or
+// more, all of as many axes as the first, which are one of the given numbers.
+func ReadGrids(list []string, axes ...int) ([]puzzle.Grid, error) {
 	if len(list) == 1 {
 		return nil, fmt.Errorf("grids has one grid, %s: use grid for that, and leave grids empty", list[0])
 	}
 	var grids []puzzle.Grid
 	for _, text := range list {
 		parts := strings.Split(text, "x")
+		if len(grids) > 0 && len(parts) != len(grids[0]) && slices.Contains(axes, len(parts)) {
+			return nil, fmt.Errorf("grids: %s has %d axes and %s has %d: all grids of a list have the same", list[0],
+				len(grids[0]), text, len(parts))
+		}
 		grid := make(puzzle.Grid, len(parts))
 		for axis, part := range parts {
 			var err error
-			if grid[axis], err = strconv.Atoi(part); err != nil || len(parts) != axes {
-				return nil, fmt.Errorf("grids: %q is no grid: write cells along %d axes, such as %s", text, axes,
-					strings.Repeat("x3", axes)[1:])
+			if grid[axis], err = strconv.Atoi(part); err != nil || !slices.Contains(axes, len(parts)) {
+				return nil, fmt.Errorf("grids: %q is no grid: write cells along %d axes, such as %s", text, axes[0],
+					strings.Repeat("x3", axes[0])[1:])
 			}
 		}
 		if err := grid.Check(); err != nil {
@@ -130,19 +134,18 @@ func ReadGrids(list []string, axes int) ([]puzzle.Grid, error) {
 
 // Resolve completes the settings of a game: the numbers of the attention head, and the grid, which
 // is the one of the most cells of a list, if there is one. Another one that the user has chosen, so
-// that it is not the default, is a mistake.
-func Resolve(c *voxsaw.Puzzle, grid, byDefault puzzle.Grid, list []string) error {
+// that it is not the default, is a mistake. Axes are those of [ReadGrids].
+func Resolve(c *voxsaw.Puzzle, grid, byDefault puzzle.Grid, list []string, axes ...int) (puzzle.Grid, error) {
 	if c.Head == Attention {
 		c.Layers, c.AttentionHeads = cmp.Or(c.Layers, 2), cmp.Or(c.AttentionHeads, 4)
 	}
-	grids, err := ReadGrids(list, len(grid))
+	grids, err := ReadGrids(list, axes...)
 	if err != nil || len(grids) == 0 {
-		return err
+		return grid, err
 	}
 	most := slices.MaxFunc(grids, func(a, b puzzle.Grid) int { return a.Cells() - b.Cells() })
 	if !slices.Equal(grid, byDefault) && !slices.Equal(grid, most) {
-		return fmt.Errorf("grid is %v, but grids lists %s: leave one of them out", grid, strings.Join(list, ", "))
+		return grid, fmt.Errorf("grid is %v, but grids lists %s: leave one of them out", grid, strings.Join(list, ", "))
 	}
-	copy(grid, most)
-	return nil
+	return most, nil
 }

@@ -111,7 +111,8 @@ func (m *Machine) Pretrain(p planning.Puzzle) (planning.Timing, error) {
 	m.Timing(fmt.Sprintf("puzzles of %dx%dx%d patches", p.Grid[0], p.Grid[1], p.Grid[2]))
 	return m.time(p.Work, false, func(ctx context.Context, data sample.Data, steps int, o voxsaw.RunOptions) error {
 		c := puzzle3d.DefaultConfig()
-		c.Network, c.Grid, c.Crop, c.Patch, c.Batch = p.Network, p.Grid, p.Crop, p.Patch, p.Batch
+		c.Network, c.Crop, c.Patch, c.Batch = p.Network, p.Crop, p.Patch, p.Batch
+		copy(c.Grid[:], p.Grid[:])
 		c.Train = stepsAlone(c.Train, steps)
 		_, err := puzzle3d.Pretrain(ctx, m.Device, c, data, o)
 		return err

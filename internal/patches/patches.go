@@ -61,8 +61,8 @@ func (l Layout) puzzle() puzzle.Layout {
 // Check says what is wrong with the layout for a network of patches, nil if nothing is.
 func (l Layout) Check(b backbone.Backbone) error {
 	if l.Times > max(l.Channels, 1) {
-		return fmt.Errorf("times is %d, and the samples have %s: of a 4D scan, each volume is one (voxsaw prepare "+
-			"--channels)", l.Times, numbers.Count(max(l.Channels, 1), "channel"))
+		return fmt.Errorf("the grid has %d cells along time, and the samples have %s: of a 4D scan, each volume is "+
+			"one (voxsaw prepare --channels)", l.Times, numbers.Count(max(l.Channels, 1), "channel"))
 	}
 	if err := l.puzzle().Check(); err != nil {
 		return err

@@ -89,7 +89,7 @@ func run() error {
 	network.Channels, network.Levels, network.Norm = 4, 1, "instance"
 
 	p := puzzle3d.DefaultConfig()
-	p.Network, p.Grid, p.Crop, p.Features, p.Train.Steps = network, [3]int{2, 2, 2}, [3]int{24, 20, 20}, 16, 2
+	p.Network, p.Grid, p.Crop, p.Features, p.Train.Steps = network, [4]int{2, 2, 2}, [3]int{24, 20, 20}, 16, 2
 	w := &watch{}
 	training, held := []string{"case_0", "case_1", "case_2"}, []string{"case_3"}
 	encoder := filepath.Join(folder, "encoder")
