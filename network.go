@@ -9,7 +9,7 @@ import (
 // string, a zero or a negative dropout stands for the kind's own value.
 //
 // Kinds are "vnet" (Milletari et al. 2016; package [github.com/voxsaw/voxsaw/vnet]), which is what
-// an empty kind means, and those that the program has beside it; voxsaw finetune --help lists them.
+// an empty kind means, "resenc", and those that a program registers beside them (package network).
 type Network struct {
 	// kind of network: vnet, or resenc (nnU-Net's residual encoder U-Net), or the plans.json of an
 	// nnU-Net, whose network is built

@@ -8,7 +8,7 @@ type Puzzle struct {
 	Batch int `yaml:"batch" words:"auto=0" most:"4096"`
 
 	// paper, symmetric (learns fastest on scans), both, attention (over the patches as tokens), or
-	// kway (one choice among --classes orders)
+	// kway (one choice among as many orders as classes says)
 	Head string `yaml:"head" oneof:"paper symmetric both attention kway"`
 	// width of a patch's feature
 	Features int `yaml:"features" range:"[1,)"`

@@ -94,8 +94,8 @@ type Config struct {
 	ValidateCases int `yaml:"validate_cases"`
 	// overlap of the windows in validation
 	ValidateOverlap float64 `yaml:"validate_overlap" range:"[0,0.95]"`
-	// axes along which windows are mirrored in validation, such as ijk, as with --mirror of voxsaw
-	// predict; empty: none
+	// axes along which windows are mirrored in validation, such as ijk, as prediction can mirror
+	// them; empty: none
 	ValidateMirror string       `yaml:"validate_mirror,omitempty"`
 	Augment        Augmentation `yaml:"augment" flag:"augment"`
 	// learn from the scans without labels, too: as many of their crops as of labelled ones are to

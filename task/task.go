@@ -25,7 +25,7 @@ import (
 
 // A Task is what is different about a pretext task.
 type Task struct {
-	Name    string // the kind of its checkpoints, and of a registered task what --task calls it
+	Name    string // the kind of its checkpoints, and what a registered task is chosen by
 	Classes int    // of which the network tells one; they are drawn with equal probabilities
 	Short   string // for the help of --task: "say by which right angles a crop was turned"
 	// Make writes what the network sees, (channels, D, H, W) with D = size[2], of the crop at an

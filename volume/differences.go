@@ -44,8 +44,8 @@ func (p Preparation) Differences(old Preparation) (all []Difference) {
 	return all
 }
 
-// ForegroundText writes what is known of the labelled voxels as --foreground takes it, to the last
-// digit: whoever wants to go on with it can give it.
+// ForegroundText writes what is known of the labelled voxels as the setting foreground takes it,
+// to the last digit: whoever wants to go on with it can give it.
 func ForegroundText(f [4]float64) string {
 	return fmt.Sprintf("%g,%g,%g,%g", f[0], f[1], f[2], f[3])
 }

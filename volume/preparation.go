@@ -32,8 +32,8 @@ type Preparation struct {
 	//
 	// Modality is empty for CT, and Intensity for ct-window.
 	Modality string `yaml:"modality,omitempty" json:"modality,omitempty"`
-	// what a network sees of a scan's values: ct-window clips HU to --window, which becomes [-1,
-	// 1]; ct-percentiles clips HU to the 0.5 and 99.5 percentile of all labelled voxels and
+	// what a network sees of a scan's values: ct-window clips HU to window, which becomes [-1, 1];
+	// ct-percentiles clips HU to the 0.5 and 99.5 percentile of all labelled voxels and
 	// standardises them by their mean and standard deviation, as nnU-Net does; zscore standardises
 	// each scan by itself; zscore-nonzero leaves out what is 0 around the patient; percentiles
 	// makes the scan's own 0.5 to 99.5 percentile [-1, 1]; empty: ct-window for CT, zscore for all
@@ -48,7 +48,7 @@ type Preparation struct {
 	Interpolation string `yaml:"interpolation" json:"interpolation" oneof:"linear cubic"`
 	// names of the channels of each scan, in order, with commas between them: contrasts of BIDS
 	// (T1w,FLAIR), what names of files or folders end in (CT,PET), DICOM series by modality (CT,PT)
-	// or by words (T1w,description~t2), volumes of 4D files; --modality and --intensity then take a
+	// or by words (T1w,description~t2), volumes of 4D files; modality and intensity then take a
 	// word for each. Empty: all that dataset.json names, else one
 	//
 	// Channels is empty for scans of one channel: see [Preparation.Channel].

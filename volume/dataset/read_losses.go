@@ -14,7 +14,7 @@ import (
 // This file: what a case that was prepared would lose, were it prepared again.
 
 // LostStructures lists the structures that a case was prepared with and that it has no mask of now,
-// or that are merged into others now: the numbers that --relabel names are given to other masks
+// or that are merged into others now: the numbers that Relabel names are given to other masks
 // where some are missing. Of labels that are numbers in one file nothing is known before they are
 // read.
 func (c Case) LostStructures(r prepared.Record, p volume.Preparation) (names []string) {
