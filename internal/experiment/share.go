@@ -15,35 +15,35 @@ import (
 	"github.com/voxsaw/voxsaw/internal/train"
 )
 
-// This file: how several processes share the parts of one study: the trials of an experiment, or
-// the arms of a comparison on photographs. A part is a folder, and who works on it holds it. There
-// is no other arrangement between them: a process takes the next part that nobody holds, and one
-// that was killed lets go of its own. Ranks that carry out each part together are as one process
+// This file: how several processes share the pieces of one study: the trials of an experiment, or
+// the arms of a comparison on photographs. A piece is a folder, and who works on it holds it. There
+// is no other arrangement between them: a process takes the next piece that nobody holds, and one
+// that was killed lets go of its own. Ranks that carry out each piece together are as one process
 // here: rank 0 looks and takes, and the others do as it does.
 
 // patience is how long a process waits before it looks again whether an encoder that others
 // pretrain is ready.
 const patience = 2 * time.Second
 
-// A Part is what one process carries out of a study.
-type Part struct {
+// A Piece is what one process carries out of a study.
+type Piece struct {
 	Name   string
-	Arm    string // a part that fails ends its arm, and not those that it is compared with
+	Arm    string // a piece that fails ends its arm, and not those that it is compared with
 	Folder string
 }
 
-// Sharing is the parts of a study, which several processes may share.
+// Sharing is the pieces of a study, which several processes may share.
 type Sharing struct {
 	Setting
-	Study Study
-	Parts []Part
-	Arms  string // what arms are called: "initialisations"
-	// Done says whether the part in a folder is finished.
+	Study  Study
+	Pieces []Piece
+	Arms   string // what arms are called: "initialisations"
+	// Done says whether the piece in a folder is finished.
 	Done func(folder string) bool
-	// Compare compares what a part's results are read from with the digests that were written with
+	// Compare compares what a piece's results are read from with the digests that were written with
 	// it.
 	Compare func(folder string) error
-	// Run carries out a part, or reads what it has found before.
+	// Run carries out a piece, or reads what it has found before.
 	Run func(ctx context.Context, n int) error
 	// Owner has the study's files, and Begin, unless it is nil, records its plan in the folder that
 	// this process has entered. All ranks call it.
@@ -52,34 +52,34 @@ type Sharing struct {
 
 	Left
 
-	noted map[int]bool // parts that were begun
+	noted map[int]bool // pieces that were begun
 }
 
 // Left is what this process has not carried out of a study.
 type Left struct {
-	// Elsewhere are the parts that other processes were at work on, or that are not finished where
+	// Elsewhere are the pieces that other processes were at work on, or that are not finished where
 	// only finished ones are asked for.
 	Elsewhere []int
-	// Failed says that parts of some arms failed, and the others were carried out: by ranks, those
+	// Failed says that pieces of some arms failed, and the others were carried out: by ranks, those
 	// before.
 	Failed bool
 }
 
-// ByOthers is how many parts are others'. It implements [Outcome], as OthersWentOn does.
+// ByOthers is how many pieces are others'. It implements [Outcome], as OthersWentOn does.
 func (l Left) ByOthers() int { return len(l.Elsewhere) }
 
-// OthersWentOn says whether the others were carried out where parts of some arms failed.
+// OthersWentOn says whether the others were carried out where pieces of some arms failed.
 func (l Left) OthersWentOn() bool { return l.Failed }
 
-// ErrUnfinished says that a part is not finished where only finished ones are asked for.
+// ErrUnfinished says that a piece is not finished where only finished ones are asked for.
 var ErrUnfinished = errors.New("is not finished")
 
-// All runs the parts, or the one that is asked for. Those that others are at work on are looked at
-// again at the end: what is finished by then counts. The errors of parts that failed come at the
+// All runs the pieces, or the one that is asked for. Those that others are at work on are looked at
+// again at the end: what is finished by then counts. The errors of pieces that failed come at the
 // end.
 func (s *Sharing) All(ctx context.Context) error {
-	if s.Trial < 0 || s.Trial > len(s.Parts) {
-		return fmt.Errorf("there is no trial %d: the plan has %d", s.Trial, len(s.Parts))
+	if s.Trial < 0 || s.Trial > len(s.Pieces) {
+		return fmt.Errorf("there is no trial %d: the plan has %d", s.Trial, len(s.Pieces))
 	}
 	s.noted = map[int]bool{}
 	leave, err := s.enter()
@@ -87,8 +87,8 @@ func (s *Sharing) All(ctx context.Context) error {
 		return err
 	}
 	defer leave()
-	waiting := map[int]bool{} // parts that were held, or their encoders
-	for n := range s.Parts {
+	waiting := map[int]bool{} // pieces that were held, or their encoders
+	for n := range s.Pieces {
 		if s.Trial == 0 || n+1 == s.Trial {
 			waiting[n] = true
 		}
@@ -97,8 +97,8 @@ func (s *Sharing) All(ctx context.Context) error {
 	broken := map[string]bool{} // arms
 	for {
 		held, encoders, done := 0, 0, 0
-		for n, part := range s.Parts {
-			if broken[part.Arm] && !s.Done(part.Folder) {
+		for n, piece := range s.Pieces {
+			if broken[piece.Arm] && !s.Done(piece.Folder) {
 				delete(waiting, n)
 			}
 			if !waiting[n] {
@@ -120,23 +120,23 @@ func (s *Sharing) All(ctx context.Context) error {
 			case train.Occupied(err):
 				held++
 			case s.goesOn(ctx, err):
-				failed = append(failed, fmt.Errorf("trial %s: %w", part.Name, err))
+				failed = append(failed, fmt.Errorf("trial %s: %w", piece.Name, err))
 				s.Console.Note(
 					fmt.Sprintf(
 						"WARNING: trial %s failed: %v. No more of %s is run; the other %s go on",
-						part.Name,
+						piece.Name,
 						err,
-						part.Arm,
+						piece.Arm,
 						s.Arms,
 					),
 				)
-				broken[part.Arm], s.Failed = true, true
+				broken[piece.Arm], s.Failed = true, true
 				delete(waiting, n)
 				done++
 			default:
 				// what is finished has its table
 				s.Failed = s.Group().Size > 1 && s.others(ctx, err)
-				return errors.Join(append(failed, fmt.Errorf("trial %s: %w", part.Name, err))...)
+				return errors.Join(append(failed, fmt.Errorf("trial %s: %w", piece.Name, err))...)
 			}
 		}
 		switch {
@@ -146,7 +146,7 @@ func (s *Sharing) All(ctx context.Context) error {
 			case <-time.After(patience):
 			}
 		case encoders == 0 && (held == 0 || done == 0):
-			for n := range s.Parts {
+			for n := range s.Pieces {
 				if waiting[n] {
 					s.Elsewhere = append(s.Elsewhere, n)
 				}
@@ -204,18 +204,18 @@ func (s *Sharing) stopped(ctx context.Context) error {
 	return err
 }
 
-// goesOn says whether the parts of other arms are run after one has failed. Ranks stop together.
+// goesOn says whether the pieces of other arms are run after one has failed. Ranks stop together.
 func (s *Sharing) goesOn(ctx context.Context, err error) bool {
 	several := false
-	for _, part := range s.Parts {
-		several = several || part.Arm != s.Parts[0].Arm
+	for _, piece := range s.Pieces {
+		several = several || piece.Arm != s.Pieces[0].Arm
 	}
 	return s.others(ctx, err) && s.Group().Size < 2 && several
 }
 
-// others says whether a failure says nothing about other parts: not where somebody stopped the
+// others says whether a failure says nothing about other pieces: not where somebody stopped the
 // study, where the disk is full, where the folder holds other runs, and where nothing was asked for
-// but this part.
+// but this piece.
 func (s *Sharing) others(ctx context.Context, err error) bool {
 	var stopped *voxsaw.InterruptedError
 	var changed *voxsaw.ChangedError
@@ -223,18 +223,18 @@ func (s *Sharing) others(ctx context.Context, err error) bool {
 		!atomicfile.OfMachine(err) && s.Trial == 0
 }
 
-// next runs a part, unless another process holds it.
+// next runs a piece, unless another process holds it.
 func (s *Sharing) next(ctx context.Context, n int) error {
-	part := s.Parts[n]
-	if err := free(s.Group(), part.Folder, s.Compare); err != nil {
+	piece := s.Pieces[n]
+	if err := free(s.Group(), piece.Folder, s.Compare); err != nil {
 		return err
 	}
-	if s.Finished && !s.Done(part.Folder) {
+	if s.Finished && !s.Done(piece.Folder) {
 		return ErrUnfinished
 	}
 	if !s.noted[n] { // it may have waited for an encoder
 		s.noted[n] = true
-		s.Console.Note(fmt.Sprintf("trial %d of %d: %s", n+1, len(s.Parts), part.Name))
+		s.Console.Note(fmt.Sprintf("trial %d of %d: %s", n+1, len(s.Pieces), piece.Name))
 	}
 	return s.Run(ctx, n)
 }
@@ -269,7 +269,7 @@ func (r *runner) all(ctx context.Context, trials []Trial) error {
 			return err
 		}}
 	for _, t := range trials {
-		s.Parts = append(s.Parts, Part{t.Name(), t.Init, t.Folder(r.Out)})
+		s.Pieces = append(s.Pieces, Piece{t.Name(), t.Init, t.Folder(r.Out)})
 	}
 	err := s.All(ctx)
 	r.result.Left = s.Left

@@ -19,10 +19,10 @@ import (
 	"github.com/voxsaw/voxsaw/volume/prepared"
 )
 
-func machine(t *testing.T, of *prepared.Store) *Machine {
+func machine(t *testing.T, store *prepared.Store) *Machine {
 	t.Helper()
 	dev := cputest.New(t, cpu.Options{Threads: 1})
-	return Machine{Device: dev, Hours: 0.001, Store: of, Timing: func(string) {}}.On(t.Context())
+	return Machine{Device: dev, Hours: 0.001, Store: store, Timing: func(string) {}}.On(t.Context())
 }
 
 var small = planning.Work{Network: voxsaw.Network{Channels: 2, Levels: 1, Norm: "instance", Classes: 4},
@@ -39,15 +39,15 @@ func TestMachine(t *testing.T) {
 	two := small
 	two.Network.Inputs = 2
 	for _, c := range []struct {
-		of     *prepared.Store
+		store  *prepared.Store
 		work   planning.Work
 		madeUp [2]bool // fine-tuning, puzzles
 	}{
 		{store(t, true), small, [2]bool{}}, {store(t, false), small, [2]bool{true, false}},
 		{nil, small, [2]bool{true, true}}, {nil, two, [2]bool{true, true}},
 	} {
-		m := machine(t, c.of)
-		if puzzle.Work.Network = c.work.Network; c.of == nil {
+		m := machine(t, c.store)
+		if puzzle.Work.Network = c.work.Network; c.store == nil {
 			m.Timing = func(what string) {
 				if !strings.HasPrefix(what, "fine-tuning on crops of 16x16x16, 2 channels") &&
 					what != "puzzles of 2x2x1 patches" {

@@ -49,9 +49,9 @@ func Numbered(t testing.TB, shape [3]int) (of sample.Sample, where func(float32)
 }
 
 // Open opens cases.
-func Open(t testing.TB, s *prepared.Store, ids ...string) (cases []sample.Sample) {
+func Open(t testing.TB, store *prepared.Store, ids ...string) (cases []sample.Sample) {
 	t.Helper()
-	cases, err := sample.Open(s, ids)
+	cases, err := sample.Open(store, ids)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -59,9 +59,9 @@ func Open(t testing.TB, s *prepared.Store, ids ...string) (cases []sample.Sample
 }
 
 // data holds the first cases out.
-func data(s *prepared.Store, held int) sample.Data {
-	d := sample.Data{Store: s}
-	for record := range s.Records() {
+func data(store *prepared.Store, held int) sample.Data {
+	d := sample.Data{Store: store}
+	for record := range store.Records() {
 		if len(d.Validate) < held {
 			d.Validate = append(d.Validate, record.ID)
 		} else {
@@ -74,9 +74,9 @@ func data(s *prepared.Store, held int) sample.Data {
 // Learns pretrains on phantoms and wants much more than guessing on patients never seen: of each
 // measure, the share of right answers is above a bound that guessing passes less than once in a
 // thousand times. The checkpoint opens, scores the same and is drawn.
-func Learns(t *testing.T, c classify.Config, s *prepared.Store, held int) {
+func Learns(t *testing.T, c classify.Config, store *prepared.Store, held int) {
 	t.Helper()
-	dev, d, run := traintest.Direct(t), data(s, held), filepath.Join(t.TempDir(), "run")
+	dev, d, run := traintest.Direct(t), data(store, held), filepath.Join(t.TempDir(), "run")
 	summary, err := c.Pretrain(t.Context(), dev, d, voxsaw.RunOptions{Folder: run, Loaders: 1})
 	if err != nil {
 		t.Fatal(err)
@@ -94,7 +94,7 @@ func Learns(t *testing.T, c classify.Config, s *prepared.Store, held int) {
 	if task.Name != of.Name || !slices.Equal(description.TrainedOn, d.Train) {
 		t.Errorf("task %s, trained on %v", task.Name, description.TrainedOn)
 	}
-	cases := Open(t, s, d.Validate...)
+	cases := Open(t, store, d.Validate...)
 	got, err := e.Evaluate(t.Context(), cases)
 	if err != nil {
 		t.Fatal(err)
@@ -119,9 +119,9 @@ func Learns(t *testing.T, c classify.Config, s *prepared.Store, held int) {
 }
 
 // Resumes wants the same bits of a run that is stopped and resumed as of one that runs through.
-func Resumes(t *testing.T, c classify.Config, s *prepared.Store) {
+func Resumes(t *testing.T, c classify.Config, store *prepared.Store) {
 	t.Helper()
-	dev, d := traintest.Direct(t), data(s, 1)
+	dev, d := traintest.Direct(t), data(store, 1)
 	traintest.Resumes(t, 2, func(ctx context.Context, o voxsaw.RunOptions) (voxsaw.Summary, error) {
 		return c.Pretrain(ctx, dev, d, o)
 	}, "last.safetensors")
@@ -144,9 +144,9 @@ func guessed(n int, p float64) float64 {
 
 // TwoRanks wants the weights of one rank from two that share its batch, and from two micro-batches,
 // but for the order of sums.
-func TwoRanks(t *testing.T, c classify.Config, s *prepared.Store) {
+func TwoRanks(t *testing.T, c classify.Config, store *prepared.Store) {
 	t.Helper()
-	d := data(s, 1)
+	d := data(store, 1)
 	folder := t.TempDir()
 	last := func(name string) string { return filepath.Join(folder, name, "last.safetensors") }
 	if _, err := c.Pretrain(t.Context(), traintest.Direct(t), d,
@@ -172,7 +172,7 @@ func TwoRanks(t *testing.T, c classify.Config, s *prepared.Store) {
 // Gradients compares the gradient of the whole loss with its difference quotients: of every
 // parameter, the element with the largest gradient. The encoder's parameters must be those that the
 // network has elsewhere, so that all of them are carried over.
-func Gradients(t *testing.T, c classify.Config, s *prepared.Store) {
+func Gradients(t *testing.T, c classify.Config, store *prepared.Store) {
 	t.Helper()
 	dev, err := device.From(traintest.Direct(t))
 	if err != nil {
@@ -195,7 +195,7 @@ func Gradients(t *testing.T, c classify.Config, s *prepared.Store) {
 	}
 	defer optimizer.Close()
 	w := pretext.Workbench{Workbench: train.Workbench{Device: dev, Params: params, Optimizer: optimizer},
-		Train: Open(t, s, data(s, 0).Train...)}
+		Train: Open(t, store, data(store, 0).Train...)}
 	l, err := classify.NewLearner(task, c.Base(), w)
 	if err != nil {
 		t.Fatal(err)

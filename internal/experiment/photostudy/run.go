@@ -100,7 +100,7 @@ func Run(ctx context.Context, plan Plan, s experiment.Setting) (found Found, err
 			return err
 		}}
 	for _, t := range trials {
-		sharing.Parts = append(sharing.Parts, experiment.Part{Name: t.name(), Arm: t.Arm, Folder: t.folder(s.Out)})
+		sharing.Pieces = append(sharing.Pieces, experiment.Piece{Name: t.name(), Arm: t.Arm, Folder: t.folder(s.Out)})
 	}
 	err = sharing.All(ctx)
 	for _, result := range results {
