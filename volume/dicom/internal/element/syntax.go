@@ -2,8 +2,6 @@ package element
 
 import (
 	"encoding/binary"
-	"maps"
-	"slices"
 	"strings"
 )
 
@@ -66,14 +64,6 @@ var unread = map[string]string{
 	"1.2.840.10008.1.2.4.110": "JPEG XL lossless",
 	"1.2.840.10008.1.2.4.111": "JPEG XL recompressed JPEG",
 	"1.2.840.10008.1.2.4.112": "JPEG XL",
-}
-
-// Syntaxes lists the transfer syntaxes that are read.
-func Syntaxes() (all []Syntax) {
-	for _, uid := range slices.Sorted(maps.Keys(syntaxes)) {
-		all = append(all, lookup(uid))
-	}
-	return all
 }
 
 // lookup returns the transfer syntax of a UID. Those that are not known are taken for explicit
