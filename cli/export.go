@@ -12,6 +12,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/voxsaw/voxsaw/internal/atomicfile"
+	"github.com/voxsaw/voxsaw/internal/config"
 	"github.com/voxsaw/voxsaw/internal/export"
 	"github.com/voxsaw/voxsaw/internal/hint"
 	"github.com/voxsaw/voxsaw/internal/numbers"
@@ -65,6 +66,9 @@ func runExport(cmd *cobra.Command, o exportOptions, roots []string) error {
 	p := volume.DefaultPreparation()
 	p.Modality, p.Channels = o.Modality, o.Channels
 	o.Dataset.Channels = p.ChannelsAsked()
+	if err := o.Dataset.Check(); err != nil {
+		return config.Mistaken(err)
+	}
 	d, err := dataset.DetectAll(roots, o.Dataset)
 	if errors.Is(err, fs.ErrNotExist) {
 		return err

@@ -179,7 +179,7 @@ func (o *finetuneOptions) choose(cmd *cobra.Command, store *prepared.Store) (ids
 	if err := checkSelection(cmd, &o.Cases); err != nil {
 		return nil, nil, nil, err
 	}
-	o.Cases.Patients = dataset.PatientsOf(store.Records())
+	o.Cases = o.Cases.Of(store)
 	_, plain := store.ForTraining()
 	if training, held, err = o.Cases.Choose(ids, plain...); err != nil {
 		return nil, nil, nil, config.Mistaken(err)
@@ -298,6 +298,9 @@ func runFinetune(cmd *cobra.Command, o finetuneOptions, run runFlags) error {
 				return err
 			}
 			noteTorn(stderr, o.Cases, training, held)
+			if len(held) > 0 {
+				sayNote(stderr, o.Cases.NotePredicted(ids))
+			}
 			noteUndrawn(stderr, store, o.Config, training, held)
 			run.page.sheet = newHeldOutSheet(onPrepared(store))
 			err := noteInit(stderr, o.Init, store, training, held, o.Config)

@@ -402,6 +402,9 @@ func (o *planOptions) detect(cmd *cobra.Command, paths []string) (*dataset.Datas
 	}
 	set := o.Dataset
 	set.Channels = how.ChannelsAsked()
+	if err := o.Dataset.Check(); err != nil {
+		return nil, how, config.Mistaken(err)
+	}
 	d, err := dataset.DetectAll(paths, set)
 	if err != nil {
 		return nil, how, withHint(err, "voxsaw inspect %s shows what is there", hint.Words(paths...))

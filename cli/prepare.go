@@ -95,6 +95,9 @@ func runPrepare(cmd *cobra.Command, o prepareOptions, roots []string) error {
 	}
 	stderr := cmd.ErrOrStderr()
 	o.Dataset.Channels = o.Preparation.ChannelsAsked()
+	if err := o.Dataset.Check(); err != nil {
+		return config.Mistaken(err)
+	}
 	d, err := dataset.DetectAll(roots, o.Dataset)
 	if errors.Is(err, fs.ErrNotExist) {
 		return err

@@ -85,7 +85,7 @@ func runPretrain(cmd *cobra.Command, o pretrainOptions, run runFlags) error {
 	if err := checkSelection(cmd, &o.Cases); err != nil {
 		return err
 	}
-	o.Cases.Patients = dataset.PatientsOf(store.Records())
+	o.Cases = o.Cases.Of(store)
 	training, held, err := o.Cases.ChooseWith(labelled, unlabelled)
 	if err != nil {
 		return config.Mistaken(err)

@@ -60,7 +60,7 @@ address has a token, and nothing on it is fetched from elsewhere. Mouse: click m
 goes through slices, right drag sets the window. Keys: up and down another case, P prediction (filled), R
 reference (outlined), O outlines of both or none, V planes, S screenshot, C curves. A scan that is
 dropped on the page is shown, too. Label maps are corrected by 3D Slicer or ITK-SNAP: Copy path gives
-their paths, and prepare --labels-predicted takes what was corrected.`,
+their paths, and prepare --labels-corrected takes what was corrected.`,
 		`  voxsaw view runs/organs
   voxsaw view imagesTs/ --predictions labels/ --scores scores/`,
 		cobra.ExactArgs(1), o, func(cmd *cobra.Command, args []string) error { return runView(cmd, *o, args[0]) })

@@ -225,7 +225,7 @@ func heldOutOf(folder string, store *prepared.Store) ([]string, error) {
 	if s.Splits != "" && !isThere(s.Splits) {
 		s.Splits = cmp.Or(fromStart(folder, s.Splits), s.Splits)
 	}
-	s.Patients = dataset.PatientsOf(store.Records())
+	s = s.Of(store)
 	status, err := train.ReadStatus(folder)
 	if err != nil {
 		return nil, err

@@ -115,7 +115,7 @@ try {
   await page.screenshot({ path: join(work, "case.png") });
   await page.context().grantPermissions(["clipboard-read", "clipboard-write"]);
   await page.click("#path");
-  await page.waitForFunction(() => /copied: .* and .*prepare --labels-predicted/.test(document.querySelector("#state").textContent));
+  await page.waitForFunction(() => /copied: .* and .*prepare --labels-corrected/.test(document.querySelector("#state").textContent));
   const name = await page.evaluate(() => document.body.dataset.shown);
   assert.equal(await page.evaluate(() => navigator.clipboard.readText()),
     ["imagesTr", "labelsTr"].map((folder) => join(demo, "scans", folder, name + ".nii.gz")).join("\n"));

@@ -117,6 +117,10 @@ func (s *sampler) open(data labelled) error {
 		if err != nil {
 			return err
 		}
+		if c.Predicted {
+			return fmt.Errorf("case %s is to be validated on, and its labels are predicted: leave it to training, or "+
+				"hold no case out; once somebody has corrected them, voxsaw prepare --labels-corrected", id)
+		}
 		if err := look(c.Record); err != nil {
 			return err
 		}

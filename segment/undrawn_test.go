@@ -344,3 +344,22 @@ func TestPartlyDrawnClassesAreUndrawn(t *testing.T) {
 		}
 	}
 }
+
+// No case is validated on whose labels are predicted, whoever chose it.
+func TestPredictedLabelsAreNotValidatedOn(t *testing.T) {
+	scan, labels, err := phantom.New(1, phantom.Options{Shape: [3]int{24, 20, 16}})
+	if err != nil {
+		t.Fatal(err)
+	}
+	store := traintest.Store(t, volume.DefaultPreparation(), prepared.Input{ID: "drawn", Image: scan, Labels: labels},
+		prepared.Input{ID: "guess", Image: scan, Labels: labels, Predicted: true})
+	c := resolved(t, tiny(), store)
+	if _, err := newSampler(c, labelled{Store: store, Train: []string{"guess"}, Validate: []string{"drawn"}}, 0,
+		1); err != nil {
+		t.Error(err)
+	}
+	_, err = newSampler(c, labelled{Store: store, Train: []string{"drawn"}, Validate: []string{"guess"}}, 0, 1)
+	if err == nil || !strings.Contains(err.Error(), "case guess is to be validated on, and its labels are predicted") {
+		t.Error(err)
+	}
+}

@@ -102,6 +102,7 @@ type Job struct {
 
 	state          state
 	labelled, bare [][3]int // shapes of prepared cases, with labels and without
+	predicted      []string // cases whose labels are predictions
 }
 
 // A Score is how well a structure is found in scans that its network has not seen.
@@ -358,7 +359,8 @@ func (j *Job) tellSplit(p *plan) {
 		terminal.Duration(j.left()-j.forTraining()))
 }
 
-// look looks at the prepared cases, and tells of how many patients those with labels are. Other
+// look looks at the prepared cases, and tells of how many patients those with labels are that
+// somebody drew, at least 1 where there are labels. Other
 // cases than those that the job was begun with are an error.
 func (j *Job) look(data string) (patients int, err error) {
 	store, err := prepared.Open(data)
@@ -382,7 +384,10 @@ func (j *Job) look(data string) (patients int, err error) {
 		return all
 	}
 	j.labelled, j.bare = shapes(with), shapes(without)
-	return dataset.PatientsOf(store.Records()).Count(with), nil
+	// cases with predicted labels are in no fold
+	j.predicted = store.Predicted()
+	drawn := slices.DeleteFunc(slices.Clone(with), func(id string) bool { return slices.Contains(j.predicted, id) })
+	return max(dataset.PatientsOf(store.Records()).Count(drawn), min(len(with), 1)), nil
 }
 
 // inTime refuses to begin a stage when the time is used up.
@@ -439,6 +444,11 @@ func (j *Job) plan(ctx context.Context, data string, patients int) (*plan, error
 	case patients == 1:
 		f = Folds{All: true}
 		because = "one patient has labels: one network is trained on them, and nothing is held out"
+		if len(j.predicted) > 0 {
+			because = fmt.Sprintf("fewer than two patients have labels that somebody drew, those of %s are "+
+				"predictions: one network is trained on all, and nothing is held out",
+				numbers.Count(len(j.predicted), "case"))
+		}
 	case p.Steps() < planning.Enough:
 		f.One, f.All = true, true
 		because = fmt.Sprintf("in %d folds a network would have %s, fewer than the %d after which most is learnt: so "+

@@ -232,8 +232,8 @@ func TestFailsToWriteForAWhile(t *testing.T) {
 // cases is a folder of n prepared cases with labels.
 func cases(t *testing.T, n int) string { return casesOf(t, n, n) }
 
-// casesOf is the same, of so many patients.
-func casesOf(t *testing.T, n, patients int) string {
+// casesOf is the same, of so many patients; the labels of some are predicted.
+func casesOf(t *testing.T, n, patients int, predicted ...int) string {
 	t.Helper()
 	dir := filepath.Join(t.TempDir(), "cases")
 	w, err := prepared.NewWriter(dir, volume.DefaultPreparation())
@@ -243,7 +243,7 @@ func casesOf(t *testing.T, n, patients int) string {
 			t.Fatal(err)
 		}
 		if _, err = w.Add(prepared.Input{ID: fmt.Sprintf("case%02d", i), Image: scan, Labels: organs,
-			Patient: fmt.Sprint("patient ", i%patients)}); err != nil {
+			Patient: fmt.Sprint("patient ", i%patients), Predicted: slices.Contains(predicted, i)}); err != nil {
 			t.Fatal(err)
 		}
 	}
@@ -719,6 +719,29 @@ func TestFoldsOfPatients(t *testing.T) {
 		if n := strings.Count(strings.Join(v.calls, "\n"), "finetune "); n != patients ||
 			!strings.Contains(strings.Join(v.calls, "\n"), want) {
 			t.Errorf("%d patients: %d fine-tunings: %q", patients, n, v.calls)
+		}
+	}
+}
+
+// Patients with predicted labels alone are held out in no fold.
+func TestFoldsWithoutPredictedLabels(t *testing.T) {
+	for _, c := range []struct {
+		predicted []int
+		folds     int
+		want      string
+	}{
+		{[]int{0, 1}, 2, "--fold 2 --folds 2"}, {[]int{1, 2, 3}, 1, "--hold-out 0"},
+		{[]int{0, 1, 2, 3}, 1, "--hold-out 0"},
+	} {
+		store := casesOf(t, 4, 4, c.predicted...)
+		t.Chdir(t.TempDir())
+		v := &verbs{t: t, store: store, steps: 3000}
+		if _, err := v.job("job", func(string, ...any) {}).Run(t.Context()); err != nil {
+			t.Fatal(err)
+		}
+		if calls := strings.Join(v.calls, "\n"); strings.Count(calls, "finetune ") != c.folds ||
+			!strings.Contains(calls, c.want) {
+			t.Errorf("predicted %v: not %d trainings with %s: %q", c.predicted, c.folds, c.want, v.calls)
 		}
 	}
 }

@@ -35,6 +35,34 @@ func disjoint(a, b []string) bool {
 	return !slices.ContainsFunc(a, func(id string) bool { return slices.Contains(b, id) })
 }
 
+// Folds and learning curves do without cases whose labels are predicted; all folds train on them.
+func TestPredictedLabelsAreNotTestedOn(t *testing.T) {
+	p := DefaultPlan()
+	p.Fractions, p.Curve, p.CurveCases, p.Inits = []float64{0.2}, 1, 20, []Initialisation{{Name: Scratch}}
+	drawn, predicted := caseNames(12), []string{"guess_1", "guess_2", "guess_3"}
+	want, err := p.cases(drawn, nil, nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	c, err := p.cases(slices.Concat(drawn, predicted), nil, nil, predicted...)
+	if err != nil {
+		t.Fatal(err)
+	}
+	for n, f := range c.Folds {
+		if !slices.Equal(f.Test, want.Folds[n].Test) || !contains(f.Train, predicted) {
+			t.Errorf("fold %d tests on %v and trains on %v", f.Fold, f.Test, f.Train)
+		}
+	}
+	for _, trial := range p.trials(c) {
+		if len(trial.Curve) == 0 || !disjoint(trial.Curve, predicted) {
+			t.Errorf("%s is validated on %v", trial.Name(), trial.Curve)
+		}
+	}
+	if !strings.Contains(strings.Join(c.doubts, "\n"), "the labels of 3 cases are predictions") {
+		t.Errorf("doubts %q", c.doubts)
+	}
+}
+
 // Whatever the plan, nobody is tested on a case that was trained on, and a smaller fraction is part
 // of every larger one.
 func TestCasesKeepTheirRoles(t *testing.T) {

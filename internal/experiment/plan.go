@@ -432,6 +432,7 @@ type Cases struct {
 	doubts     []string        // what people should know about the folds
 	plain      []string        // cases that have no labels
 	patients   dataset.Patients
+	predicted  []string // cases whose labels are
 }
 
 // Subsets are the cases of a fold.
@@ -479,8 +480,8 @@ func (c Cases) with(before Cases, changes []string) (Cases, []string) {
 
 // cases divides the labelled cases, and keeps those without labels; the result depends on names,
 // patients and plan alone.
-func (p Plan) cases(ids, plain []string, patients dataset.Patients) (Cases, error) {
-	c := Cases{Format: studyFormat, plain: plain, patients: patients}
+func (p Plan) cases(ids, plain []string, patients dataset.Patients, predicted ...string) (Cases, error) {
+	c := Cases{Format: studyFormat, plain: plain, patients: patients, predicted: predicted}
 	var err error
 	if p.Unlabelled > 0 {
 		if ids, c.Unlabelled, err = dataset.HoldOut(ids, patients, p.Unlabelled, p.SubsetSeed); err != nil {
@@ -488,7 +489,7 @@ func (p Plan) cases(ids, plain []string, patients dataset.Patients) (Cases, erro
 		}
 	}
 	s := dataset.Selection{Folds: p.Folds, FoldScheme: p.FoldScheme, Splits: p.Splits, SubsetSeed: p.SubsetSeed,
-		Patients: patients}
+		Patients: patients, Predicted: predicted}
 	splits, err := s.AllFolds(ids)
 	if err != nil && p.Splits != "" && len(c.Unlabelled) > 0 {
 		err = fmt.Errorf("%w: unlabelled: %v sets %s aside for pretraining before folds are made, and folds must not "+
@@ -499,6 +500,9 @@ func (p Plan) cases(ids, plain []string, patients dataset.Patients) (Cases, erro
 		return c, err
 	}
 	c.splits, c.doubts = splits, append(p.leftOut(splits, ids), s.Doubts(splits)...)
+	if note := s.NotePredicted(ids); note != "" {
+		c.doubts = append(c.doubts, note)
+	}
 	for _, k := range p.RunFolds {
 		if k < 1 || k > len(splits) {
 			return c, fmt.Errorf("run_folds: there is no fold %d, they are 1 to %d", k, len(splits))
@@ -586,12 +590,12 @@ func (p Plan) subsetSeed(number uint64) uint64 {
 
 // curveCases are the cases that a run's learning curve is measured on: the first, in an order of
 // the seed's own, of the fold's training cases that the run does not learn from, nor from others of
-// their patients.
+// their patients. Those whose labels are predicted are none.
 func (p Plan) curveCases(c Cases, fold, train []string, number uint64) []string {
 	if p.Curve == 0 {
 		return nil
 	}
-	used := slices.Concat(train, c.patients.Torn(train, fold))
+	used := slices.Concat(train, c.patients.Torn(train, fold), c.predicted)
 	rest := slices.DeleteFunc(slices.Clone(fold), func(id string) bool { return slices.Contains(used, id) })
 	slices.Sort(rest)
 	seed.Rand(p.SubsetSeed, "curve", p.draw(number)).Shuffle(len(rest), func(a, b int) {

@@ -30,7 +30,7 @@ const unlabelledRule = "Without labels a run learns from the training cases of i
 // casesOf divides the cases of a store.
 func (p Plan) casesOf(store *prepared.Store) (Cases, error) {
 	labelled, plain := store.ForTraining()
-	return p.cases(labelled, plain, dataset.PatientsOf(store.Records()))
+	return p.cases(labelled, plain, dataset.PatientsOf(store.Records()), store.Predicted()...)
 }
 
 // unlabelled says whether an arm learns from scans without labels.

@@ -583,24 +583,35 @@ func (l object) MarshalJSON() ([]byte, error) {
 func (e *exporter) split(s *Summary) error {
 	patients := dataset.Patients{}
 	people := map[string]bool{}
+	var predicted []string
 	for _, c := range e.dataset.Cases {
 		if learnt(c) {
 			if c.Patient != "" {
 				patients[c.ID] = c.Patient
+			}
+			if c.Predicted {
+				predicted = append(predicted, c.ID)
+				continue
 			}
 			people[cmp.Or(c.Patient, "case "+c.ID)] = true
 		}
 	}
 	if s.Folds = min(e.options.Folds, len(people)); s.Folds < 2 {
 		s.Folds = 0
-		s.Notes = append(s.Notes, "no splits_final.json: folds want two patients with labels at least")
+		note := "no splits_final.json: folds want two patients with labels at least"
+		if len(predicted) > 0 {
+			note += fmt.Sprintf(", and none validates on predictions, which are the labels of %s",
+				numbers.Count(len(predicted), "case"))
+		}
+		s.Notes = append(s.Notes, note)
 		return nil
 	}
 	if s.Folds < e.options.Folds {
 		s.Notes = append(s.Notes, fmt.Sprintf("splits_final.json has %d folds, not %d: a patient with labels in each",
 			s.Folds, e.options.Folds))
 	}
-	folds, err := dataset.Folds(dataset.FoldsShuffled, e.order, patients, s.Folds, e.options.Seed)
+	folds, err := dataset.Selection{Folds: s.Folds, FoldScheme: dataset.FoldsShuffled, SubsetSeed: e.options.Seed,
+		Patients: patients, Predicted: predicted}.AllFolds(e.order)
 	if err != nil {
 		return err
 	}

@@ -115,6 +115,11 @@ func Rank(ctx context.Context, store *prepared.Store, o Options) (*Ranking, erro
 	case !o.Drawn:
 		known = slices.DeleteFunc(slices.Clone(labelled), func(id string) bool { return learnt[id] })
 	}
+	if guessed := store.Predicted(); len(guessed) > 0 && len(known) > 0 {
+		known = slices.DeleteFunc(slices.Clone(known), func(id string) bool { return slices.Contains(guessed, id) })
+		r.Notes = append(r.Notes, fmt.Sprintf("the labels of %s are predictions, which nobody drew: no DSC is "+
+			"measured against them: %s", numbers.Count(len(guessed), "case"), safetext.List(guessed)))
+	}
 	predicted := map[string]quality.Case{}
 	for n, id := range slices.Concat(known, wanted) {
 		if o.Begin != nil {

@@ -329,7 +329,7 @@ const actions = {
     if (!paths) return say("nobody knows where this case lies");
     const done = await navigator.clipboard.writeText(paths).then(() => "copied: ", () => "copy by hand: ");
     say(done + [path, map].filter(Boolean).join(" and ") +
-      (map ? ". Once the label map is corrected, voxsaw prepare --labels-predicted takes it for labels" : ""));
+      (map ? ". Once the label map is corrected, voxsaw prepare --labels-corrected takes it for labels" : ""));
   },
 };
 const keys = { p: "prediction", r: "reference", o: "outline", v: "planes", s: "shot", c: "curves" };

@@ -35,6 +35,8 @@ type Case struct {
 	// for each structure, their folder, or the only one.
 	Labels string
 	Masks  []Mask // the files of such labels, or the structures of the set
+	// Predicted says that the labels are what voxsaw predicted, as they are.
+	Predicted bool
 	// Volume of a file that holds several, 1 for the first; 0 where there must be only one.
 	Volume int
 	// Patient is what the cases of one patient have in common, a word and a digest or a name of
@@ -79,6 +81,7 @@ type Case struct {
 // withoutLabels takes a case's labels away.
 func (c *Case) withoutLabels() {
 	c.Labels, c.Masks, c.segmentation, c.structures, c.objects = "", nil, nil, nil, nil
+	c.Predicted = false
 }
 
 // setMasks gives a case its masks, in the order of their names.

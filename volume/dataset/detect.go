@@ -48,10 +48,11 @@ type Options struct {
 	// take NIfTI files for scans that hold labels by their values, and belong to no scan by their
 	// names
 	LabelsAsScans bool `yaml:"labels_as_scans"`
-	// take label maps that voxsaw predict wrote for labels, as after correcting them by hand;
-	// otherwise they are passed over
-	//
-	// LabelsPredicted takes label maps that voxsaw predict wrote for labels.
+	// take label maps that voxsaw predicted, and that somebody has corrected since, for labels like
+	// any others; otherwise they are passed over
+	LabelsCorrected bool `yaml:"labels_corrected"`
+	// take label maps that voxsaw predicted as they are: networks learn from them, and none of
+	// their cases is held out or scored; otherwise they are passed over
 	LabelsPredicted bool `yaml:"labels_predicted"`
 	// take each case for another patient; otherwise those of one PatientID (DICOM), of one sub-
 	// (BIDS), of one folder of several or of one DICOM study are kept in one fold
@@ -84,6 +85,15 @@ type Options struct {
 	everyContrast bool
 }
 
+// Check refuses options that contradict each other.
+func (o Options) Check() error {
+	if o.LabelsCorrected && o.LabelsPredicted {
+		return errors.New("--labels-corrected and --labels-predicted contradict each other: somebody has corrected " +
+			"the label maps that voxsaw predicted, or they are taken as they are. Leave one of the two out")
+	}
+	return nil
+}
+
 // OfEveryStudy wants the series of some words from every DICOM study: one that has scans and none
 // of these is a case that cannot be read. Series that somebody asks for leave such studies out.
 func (o Options) OfEveryStudy(words string) Options {
@@ -99,6 +109,9 @@ func Detect(root string, o Options) (*Dataset, error) { return DetectAll([]strin
 // scans and unlabelled ones. A folder of published data sets, such as nnUNet_raw, counts as all of
 // them. No two cases may have one name, and no label two.
 func DetectAll(roots []string, o Options) (*Dataset, error) {
+	if err := o.Check(); err != nil {
+		return nil, err
+	}
 	if o.seen == nil {
 		o.seen = newSeen()
 	}
@@ -148,13 +161,14 @@ var passesOfOne = []pass{
 
 // passesOfAll follow once the folders are put together.
 var passesOfAll = []pass{
-	Dataset.joinLoose,    // files that are channels of one scan and were given by themselves
-	Dataset.joinPatients, // by a table, PatientID or DICOM studies, and how many there are
-	Dataset.agreeNumbers, // of labels, where all have names
-	Dataset.shareNames,   // of labels, where somebody says that numbers mean the same
-	Dataset.numberMasks,  // a number for each structure that has a file of its own
-	Dataset.findUndrawn,  // what others have and a case lacks
-	Dataset.order,        // by name; no two of one
+	Dataset.joinLoose,     // files that are channels of one scan and were given by themselves
+	Dataset.joinPatients,  // by a table, PatientID or DICOM studies, and how many there are
+	Dataset.agreeNumbers,  // of labels, where all have names
+	Dataset.shareNames,    // of labels, where somebody says that numbers mean the same
+	Dataset.numberMasks,   // a number for each structure that has a file of its own
+	Dataset.findUndrawn,   // what others have and a case lacks
+	Dataset.findPredicted, // whose labels nobody drew
+	Dataset.order,         // by name; no two of one
 }
 
 // through is the data set after some passes.
@@ -302,7 +316,7 @@ func (s source) detect(o Options, several bool) (*Dataset, error) {
 		return nil, fmt.Errorf("reading %s as a data set (layout %s): %w", s.root, s.layout, err)
 	}
 	d.Root, d.Layout, d.several = s.root, s.layout, several
-	d.notePredicted(o)
+	d.notePredicted()
 	switch {
 	case len(d.Cases) > 0:
 		return d.through(passesOfOne, o)

@@ -19,6 +19,9 @@ import (
 // where that is asked for: otherwise a network would be trained on its own mistakes, or scored
 // against them, and predictions among the scans would hide the labels there.
 
+// takesPredicted says whether label maps that voxsaw predicted are labels.
+func (o Options) takesPredicted() bool { return o.LabelsCorrected || o.LabelsPredicted }
+
 // dropPredicted says which of the files of voxels are predictions that are not to be used, and
 // remembers them. What cannot be read is none.
 func (d *Dataset) dropPredicted(paths []string, o Options) map[string]bool {
@@ -34,7 +37,7 @@ func (d *Dataset) dropPredicted(paths []string, o Options) map[string]bool {
 	_ = group.Wait() // no error is returned above
 	dropped := map[string]bool{}
 	for n, path := range paths {
-		if stamped[n] && !(o.LabelsPredicted && isLabelMap(path)) {
+		if stamped[n] && !(o.takesPredicted() && isLabelMap(path)) {
 			dropped[path] = true
 			d.predicted = append(d.predicted, path)
 		}
@@ -60,7 +63,7 @@ func dropPredictedLabels[K comparable](d *Dataset, labels map[K]string, o Option
 // withoutPredicted removes the pairs of the scans below a folder whose labels are predictions.
 func (d *Dataset) withoutPredicted(pairs []pair, root string, o Options) []pair {
 	return slices.DeleteFunc(slices.Clone(pairs), func(p pair) bool {
-		if o.LabelsPredicted || !isBelow(absoluteOf(p.scan), []string{absoluteOf(root)}) {
+		if o.takesPredicted() || !isBelow(absoluteOf(p.scan), []string{absoluteOf(root)}) {
 			return false
 		}
 		stamped := o.seen.stamped(p.labels)
@@ -74,7 +77,7 @@ func (d *Dataset) withoutPredicted(pairs []pair, root string, o Options) []pair 
 // dropPredictedObjects removes DICOM SEG objects and RT structure sets that are predictions.
 func (d *Dataset) dropPredictedObjects(objects []format.Object, o Options) []format.Object {
 	return slices.DeleteFunc(objects, func(one format.Object) bool {
-		if o.LabelsPredicted || !provenance.Is([]byte(one.Stamp())) {
+		if o.takesPredicted() || !provenance.Is([]byte(one.Stamp())) {
 			return false
 		}
 		d.predicted = append(d.predicted, one.Path)
@@ -82,27 +85,39 @@ func (d *Dataset) dropPredictedObjects(objects []format.Object, o Options) []for
 	})
 }
 
-// notePredicted says which predictions were left out, and which are used.
-func (d *Dataset) notePredicted(o Options) {
+// notePredicted says which predictions were left out.
+func (d *Dataset) notePredicted() {
 	if len(d.predicted) > 0 {
 		d.Unused = append(d.Unused, d.predicted...)
-		d.note("%s of voxsaw in %s passed over, which nobody drew: %s. If somebody has corrected them, or to learn "+
-			"from them as they are: voxsaw prepare --labels-predicted",
+		d.note("%s of voxsaw in %s passed over, which nobody drew: %s. If somebody has corrected them: voxsaw prepare "+
+			"--labels-corrected; to learn from them as they are: voxsaw prepare --labels-predicted",
 			numbers.Count(len(d.predicted), "prediction"), d.Root, safetext.List(baseNames(d.predicted)))
 	}
+}
+
+// findPredicted tells the cases whose labels are predictions as they are.
+func (d Dataset) findPredicted(o Options) (Dataset, error) {
 	if !o.LabelsPredicted {
-		return
+		return d, nil
 	}
-	var used []string
-	for _, c := range d.Cases {
-		if c.Labels != "" && o.seen.stamped(c.Labels) {
-			used = append(used, c.ID)
+	d.Cases = slices.Clone(d.Cases)
+	var found []string
+	for n, c := range d.Cases {
+		files := []string{c.Labels}
+		for _, m := range c.Masks {
+			files = append(files, m.Path)
+		}
+		if c.Labels != "" && slices.ContainsFunc(files, o.seen.stamped) {
+			d.Cases[n].Predicted, found = true, append(found, c.ID)
 		}
 	}
-	if len(used) > 0 {
-		d.note("the labels of %s are predictions of voxsaw, which nobody drew: %s", numbers.Count(len(used), "case"),
-			safetext.List(used))
+	if len(found) > 0 {
+		slices.SortFunc(found, numbers.CompareNatural)
+		d.Notes = append(slices.Clone(d.Notes), fmt.Sprintf("the labels of %s are predictions of voxsaw, which nobody "+
+			"drew: networks learn from them, and none of these cases is held out: %s",
+			numbers.Count(len(found), "case"), safetext.List(found)))
 	}
+	return d, nil
 }
 
 // onlyPredicted explains why a folder of predictions alone has no case.

@@ -45,6 +45,13 @@ func TestPredictionsAreNoLabels(t *testing.T) {
 				if unused := slices.Contains(d.Unused, path); unused == want {
 					t.Errorf("%s of %s, asked for: %v; among the unused: %v", test.labels, by.program, asked, unused)
 				}
+				if predicted := asked && !by.isLabel; d.Cases[0].Predicted != predicted {
+					t.Errorf("%s of %s, asked for: %v; predicted: %v", test.labels, by.program, asked, !predicted)
+				}
+			}
+			d, err := Detect(root, Options{LabelsCorrected: true})
+			if err != nil || d.Cases[0].Labels == "" || d.Cases[0].Predicted {
+				t.Errorf("%s of %s, once corrected: %+v, %v", test.labels, by.program, d.Cases, err)
 			}
 		}
 	}
@@ -107,6 +114,10 @@ func TestPredictedObjectsAreNoLabels(t *testing.T) {
 					if lost := beside && isLabel; d.AllLost() != lost {
 						t.Errorf("%s of %s, drawn ones beside it: %v, asked for: %v; all are lost: %v", kind,
 							by.program, beside, asked, d.AllLost())
+					}
+					if predicted := asked && !by.isLabel && !beside; d.Cases[0].Predicted != predicted {
+						t.Errorf("%s of %s, drawn ones beside it: %v, asked for: %v; predicted: %v", kind, by.program,
+							beside, asked, !predicted)
 					}
 					if unused := slices.Contains(d.Unused, path); unused != (!isLabel || beside) {
 						t.Errorf("%s of %s, asked for: %v; among the unused: %v", kind, by.program, asked, unused)

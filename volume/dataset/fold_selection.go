@@ -5,6 +5,8 @@ import (
 	"slices"
 
 	"github.com/voxsaw/voxsaw/internal/numbers"
+	"github.com/voxsaw/voxsaw/internal/safetext"
+	"github.com/voxsaw/voxsaw/volume/prepared"
 )
 
 // Selection says which cases a run trains on and which it holds out. Pretraining and fine-tuning
@@ -29,6 +31,15 @@ type Selection struct {
 	// cases to leave out altogether, with labels or without
 	Exclude  []string `yaml:"exclude"`
 	Patients Patients `yaml:"-"` // of the cases
+	// cases whose labels are what a network predicted: they are trained on and never held out
+	Predicted []string `yaml:"-"`
+}
+
+// Of is the selection for the cases of a store: with their patients, and with those among them
+// whose labels are predicted.
+func (s Selection) Of(store *prepared.Store) Selection {
+	s.Patients, s.Predicted = PatientsOf(store.Records()), store.Predicted()
+	return s
 }
 
 // DefaultSelection trains on 90 % of the cases and holds out the rest.
@@ -61,10 +72,16 @@ func (s Selection) checkExclude(labelled, unlabelled []string) error {
 
 // ChooseWith divides labelled cases and adds unlabelled ones to those to train on, for training
 // that needs no labels. It holds out the same labelled cases as Choose, and drops unlabelled scans
-// of their patients. With fewer than two labelled cases, it divides all cases.
+// of their patients. With fewer than two labelled cases, predicted ones not counted, it divides all
+// cases.
 func (s Selection) ChooseWith(labelled, unlabelled []string) (train, held []string, err error) {
 	if err := s.checkExclude(labelled, unlabelled); err != nil {
 		return nil, nil, err
+	}
+	ids, _ := s.divided(labelled, nil)
+	if drawn, predicted := s.drawn(ids); len(predicted) > 0 && len(drawn) < 2 {
+		s.Predicted = nil // labels decide about nothing
+		return s.choose(nil, slices.Concat(labelled, unlabelled))
 	}
 	return s.choose(labelled, unlabelled)
 }
@@ -88,9 +105,11 @@ func (s Selection) choose(labelled, unlabelled []string) (train, held []string, 
 	case s.HoldOut == 0:
 		train = sorted(ids)
 	default:
-		if train, held, err = HoldOut(ids, s.Patients, s.HoldOut, s.SubsetSeed); err != nil {
-			return nil, nil, err
+		drawn, predicted := s.drawn(ids)
+		if train, held, err = HoldOut(drawn, s.Patients, s.HoldOut, s.SubsetSeed); err != nil {
+			return nil, nil, withPredicted(err, predicted, "--hold-out 0 holds none out; ")
 		}
+		train = s.trainedOn(train, held, predicted)
 	}
 	torn := map[string]bool{}
 	for _, id := range s.Patients.Torn(held, more) {
@@ -132,6 +151,7 @@ func (s Selection) LeftOut(labelled, unlabelled []string) ([]string, error) {
 	if s.Splits == "" || s.Fold < 1 {
 		return nil, nil
 	}
+	s.Predicted = nil
 	ids, _ := s.divided(labelled, unlabelled)
 	splits, err := s.AllFolds(ids)
 	if err != nil || s.Fold > len(splits) {
@@ -140,10 +160,80 @@ func (s Selection) LeftOut(labelled, unlabelled []string) ([]string, error) {
 	return splits[s.Fold-1].LeftOut(ids), nil
 }
 
-// AllFolds lists the folds: those of the file, or those that the scheme makes.
+// AllFolds lists the folds: those of the file, or those that the scheme makes. Cases whose labels
+// are predicted are tested on in none: the scheme makes folds of the others, and a file that tests
+// on one is refused.
 func (s Selection) AllFolds(ids []string) ([]Split, error) {
+	drawn, predicted := s.drawn(ids)
 	if s.Splits != "" {
-		return ReadSplits(s.Splits, ids)
+		splits, err := ReadSplits(s.Splits, ids)
+		for n, split := range splits {
+			if _, held := s.drawn(split.Val); len(held) > 0 {
+				return nil, fmt.Errorf("reading folds from %s: fold %d validates on what voxsaw predicted, which "+
+					"nobody drew: %s. Leave these cases to training; or, once somebody has corrected their labels, "+
+					"voxsaw prepare --labels-corrected", s.Splits, n+1, safetext.List(held))
+			}
+		}
+		return splits, err
 	}
-	return Folds(s.FoldScheme, ids, s.Patients, s.Folds, s.SubsetSeed)
+	splits, err := Folds(s.FoldScheme, drawn, s.Patients, s.Folds, s.SubsetSeed)
+	if err != nil {
+		return nil, withPredicted(err, predicted, "")
+	}
+	for n, split := range splits {
+		splits[n].Train = s.trainedOn(split.Train, split.Val, predicted)
+	}
+	return splits, nil
+}
+
+// drawn tells the cases whose labels somebody drew from those whose labels are predicted.
+func (s Selection) drawn(ids []string) (drawn, predicted []string) {
+	if len(s.Predicted) == 0 {
+		return ids, nil
+	}
+	is := map[string]bool{}
+	for _, id := range s.Predicted {
+		is[id] = true
+	}
+	for _, id := range ids {
+		if is[id] {
+			predicted = append(predicted, id)
+		} else {
+			drawn = append(drawn, id)
+		}
+	}
+	return drawn, predicted
+}
+
+// trainedOn adds to training cases those with predicted labels, but for other scans of patients who
+// are held out.
+func (s Selection) trainedOn(train, held, predicted []string) []string {
+	if len(predicted) == 0 {
+		return train
+	}
+	torn := s.Patients.Torn(held, predicted)
+	return sorted(append(slices.Clone(train), slices.DeleteFunc(slices.Clone(predicted), func(id string) bool {
+		return slices.Contains(torn, id)
+	})...))
+}
+
+// NotePredicted says which of the cases are held out in no fold because their labels are predicted;
+// "" where none is.
+func (s Selection) NotePredicted(ids []string) string {
+	_, predicted := s.drawn(ids)
+	if len(predicted) == 0 {
+		return ""
+	}
+	return fmt.Sprintf("the labels of %s are predictions of voxsaw, which nobody drew: networks learn from them, and "+
+		"none of these cases is held out: %s", numbers.Count(len(predicted), "case"), safetext.List(predicted))
+}
+
+// withPredicted adds to an error of too few cases that others have predicted labels.
+func withPredicted(err error, predicted []string, instead string) error {
+	if len(predicted) == 0 {
+		return err
+	}
+	return fmt.Errorf("%w; the labels of %s more are predictions of voxsaw, which networks learn from and which "+
+		"are never held out: %sonce somebody has corrected them, voxsaw prepare --labels-corrected takes them like "+
+		"any others", err, numbers.Count(len(predicted), "case"), instead)
 }

@@ -2,7 +2,10 @@ package dataset
 
 import (
 	"fmt"
+	"os"
+	"path/filepath"
 	"slices"
+	"strings"
 	"testing"
 )
 
@@ -133,5 +136,76 @@ func TestSelectionRefuses(t *testing.T) {
 	s.Fold = 5
 	if _, _, err := s.Choose(names(20)); err == nil || err.Error() != "there is no fold 5: 4 folds, numbered from 1" {
 		t.Error(err)
+	}
+}
+
+// Cases with predicted labels are trained on and never held out, whatever divides the others, who
+// are divided as if there were no such cases; other scans of held-out patients are left out.
+func TestPredictedLabelsAreNeverHeldOut(t *testing.T) {
+	drawn, predicted := names(8), []string{"case_03b", "guess_1", "guess_2"}
+	for name, change := range map[string]func(*Selection){
+		"a fold":          func(s *Selection) { s.Fold = 1 },
+		"another":         func(s *Selection) { s.Fold = 2 },
+		"a shuffled fold": func(s *Selection) { s.Fold, s.FoldScheme = 2, FoldsShuffled },
+		"a share":         func(s *Selection) { s.HoldOut = 0.5 },
+	} {
+		s := DefaultSelection()
+		s.Patients = Patients{"case_03": "p", "case_03b": "p"}
+		change(&s)
+		train, held, err := s.Choose(drawn)
+		if err != nil {
+			t.Fatal(err)
+		}
+		s.Predicted = predicted
+		more, same, err := s.Choose(slices.Concat(predicted, drawn))
+		if err != nil || !slices.Equal(same, held) {
+			t.Errorf("%s: held out %v, was %v, %v", name, same, held, err)
+		}
+		want := slices.Concat(train, predicted[1:])
+		if !slices.Contains(held, "case_03") {
+			want = append(want, "case_03b")
+		}
+		if !slices.Equal(more, sorted(want)) {
+			t.Errorf("%s: trains on %v, not %v", name, more, sorted(want))
+		}
+		if _, same, err := s.ChooseWith(slices.Concat(predicted, drawn), []string{"plain"}); err != nil ||
+			!slices.Equal(same, held) {
+			t.Errorf("%s: pretraining holds out %v, not %v, %v", name, same, held, err)
+		}
+	}
+
+	s := DefaultSelection()
+	s.Predicted = predicted
+	if note := s.NotePredicted(names(3)); note != "" {
+		t.Error(note)
+	}
+	_, _, err := s.Choose(append(names(1), predicted...))
+	if err == nil || !strings.Contains(err.Error(), "3 cases more are predictions") ||
+		!strings.Contains(err.Error(), "--hold-out 0") {
+		t.Error(err)
+	}
+	// of which a pretraining sees the scans alone
+	if train, held, err := s.ChooseWith(predicted, nil); err != nil || len(train) != 2 || len(held) != 1 {
+		t.Errorf("pretrains on %v, holds out %v, %v", train, held, err)
+	}
+	s.HoldOut = 0
+	if train, held, err := s.Choose(append(names(1), predicted...)); err != nil || len(train) != 4 || held != nil {
+		t.Errorf("trains on %v, holds out %v, %v", train, held, err)
+	}
+
+	s.Fold, s.Splits = 1, filepath.Join(t.TempDir(), "splits.json")
+	for text, want := range map[string]string{
+		`[{"train": ["case_01", "guess_1"], "val": ["case_02"]}]`:                                  "",
+		`[{"train": ["case_01"], "val": ["case_02", "guess_1"]}]`:                                  "fold 1 validates on",
+		`[{"train": ["case_01"], "val": ["case_02"]}, {"train": ["case_02"], "val": ["guess_2"]}]`: "guess_2",
+	} {
+		if err := os.WriteFile(s.Splits, []byte(text), 0o644); err != nil {
+			t.Fatal(err)
+		}
+		train, held, err := s.Choose(append(names(2), predicted...))
+		if want == "" && (err != nil || !slices.Equal(train, []string{"case_01", "guess_1"}) || len(held) != 1) ||
+			want != "" && (err == nil || !strings.Contains(err.Error(), want)) {
+			t.Errorf("%s: trains on %v, holds out %v, %v", text, train, held, err)
+		}
 	}
 }

@@ -80,7 +80,7 @@ func (c Case) Input(p volume.Preparation, how ReadOptions, names map[uint16]stri
 	}
 	called, err := p.RelabelNames(given)
 	return prepared.Input{ID: c.ID, Group: c.Group, Patient: c.Patient, Origin: origin, Undrawn: undrawn,
-		Names: called}, paths, err
+		Names: called, Predicted: c.Predicted}, paths, err
 }
 
 // givenNames are the names that a data set gives the labels of a case: none where nothing says that

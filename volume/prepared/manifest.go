@@ -262,6 +262,9 @@ func fingerprint(p volume.Preparation, cases iter.Seq[Record]) string {
 		if c.Patient != "" { // who decides about folds
 			encode.Encode(c.Patient)
 		}
+		if c.Predicted { // and that
+			encode.Encode("labels predicted")
+		}
 		if len(c.Undrawn) > 0 { // what is left out of scores
 			encode.Encode(c.Undrawn)
 		}

@@ -28,6 +28,8 @@ type Record struct {
 	HasLabels bool           `json:"has_labels"`
 	// how labels came onto voxels that they were not drawn on, see labelsByShare
 	LabelsBy string `json:"labels_by,omitempty"`
+	// its labels are what a network predicted: a case to learn from, which nothing is measured on
+	Predicted bool `json:"labels_predicted,omitempty"`
 	// voxels of each label but 0, on the prepared grid
 	LabelCounts map[uint16]int `json:"label_counts,omitempty"`
 	// the same of the labels as they were drawn, where they lie on other voxels than the prepared
@@ -112,6 +114,9 @@ func (r Record) check() error {
 	}
 	if r.Scan == "" || r.HasLabels && r.LabelsBy != labelsByShare {
 		return errOtherVersion
+	}
+	if r.Predicted && !r.HasLabels {
+		return errors.New("labels that it has not are said to be predicted")
 	}
 	if int64(r.Len()) > maxCaseVoxels {
 		return fmt.Errorf("shape %v is more than %d voxels", numbers.Extents(r.Shape[:]), int64(maxCaseVoxels))

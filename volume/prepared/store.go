@@ -178,6 +178,16 @@ func (s *Store) ForTraining() (labelled, unlabelled []string) {
 	return labelled, unlabelled
 }
 
+// Predicted lists the cases whose labels are what a network predicted.
+func (s *Store) Predicted() (ids []string) {
+	for c := range s.Records() {
+		if c.Predicted {
+			ids = append(ids, c.ID)
+		}
+	}
+	return ids
+}
+
 // Series are the words by which the DICOM series of the cases were chosen of each study, such as
 // description~portal; "" where nobody chose.
 func (s *Store) Series() string { return s.manifest.Series }

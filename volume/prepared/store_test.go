@@ -743,3 +743,60 @@ func BenchmarkVerifyCase(b *testing.B) {
 		}
 	}
 }
+
+// A record says that labels are predicted, and of labels that somebody has corrected since nothing;
+// a folder learns of it without another look at the scan. Nothing else is then as before.
+func TestPredictedLabelsAreRecorded(t *testing.T) {
+	dir := t.TempDir()
+	v, l := oblong(t, [3]int{9, 8, 7})
+	scan := filepath.Join(t.TempDir(), "scan")
+	if err := os.WriteFile(scan, []byte("voxels"), 0o644); err != nil {
+		t.Fatal(err)
+	}
+	source, err := NewSource(scan)
+	if err != nil {
+		t.Fatal(err)
+	}
+	in := Input{ID: "a", Image: v, Labels: l, Sources: []Source{source}}
+	plain := Input{ID: "b", Image: v, Predicted: true}
+	fingerprints := map[bool]string{}
+	for _, predicted := range []bool{false, true, false, true} {
+		in.Predicted = predicted
+		w, err := NewWriter(dir, volume.DefaultPreparation())
+		if err != nil {
+			t.Fatal(err)
+		}
+		if _, kept := w.Keep(in, []string{scan}); kept != (len(fingerprints) > 0) {
+			t.Fatalf("kept: %v", kept)
+		} else if !kept {
+			if _, err := w.Add(in); err != nil {
+				t.Fatal(err)
+			}
+		}
+		if _, err := w.Add(plain); err != nil { // it has no labels
+			t.Fatal(err)
+		}
+		if err := w.Finish(); err != nil {
+			t.Fatal(err)
+		}
+		s, err := Open(dir)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if got := s.Predicted(); predicted != (len(got) == 1 && got[0] == "a") || !predicted && got != nil {
+			t.Errorf("predicted: %v, recorded of %v", predicted, got)
+		}
+		if before := fingerprints[predicted]; before != "" && before != s.Fingerprint() ||
+			s.Fingerprint() == fingerprints[!predicted] {
+			t.Errorf("fingerprint %s of predicted: %v, before %v", s.Fingerprint(), predicted, fingerprints)
+		}
+		fingerprints[predicted] = s.Fingerprint()
+		if err := s.Close(); err != nil {
+			t.Fatal(err)
+		}
+		text, err := os.ReadFile(filepath.Join(dir, manifestName))
+		if err != nil || bytes.Contains(text, []byte("labels_predicted")) != predicted {
+			t.Errorf("predicted: %v, %v, and %s", predicted, err, text)
+		}
+	}
+}

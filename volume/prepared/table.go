@@ -140,6 +140,9 @@ const (
 // hasScan is a bit, too: the digest of the scan is known.
 const hasScan = 1 << 10
 
+// isPredicted is one: its labels are.
+const isPredicted = 1 << 11
+
 type tableEncoder struct {
 	known  map[string]uint64
 	shared []string
@@ -150,6 +153,9 @@ func (e *tableEncoder) record(out []byte, r Record) []byte {
 	var flags uint64
 	if r.HasLabels {
 		flags |= hasLabels
+	}
+	if r.Predicted {
+		flags |= isPredicted
 	}
 	if r.Box != nil {
 		flags |= isCropped
@@ -320,7 +326,7 @@ func (d *tableDecoder) record(sources bool) (r Record) {
 			return c
 		})
 	}
-	r.HasLabels = flags&hasLabels != 0
+	r.HasLabels, r.Predicted = flags&hasLabels != 0, flags&isPredicted != 0
 	for axis := range r.Spacing {
 		r.Spacing[axis] = d.float()
 	}

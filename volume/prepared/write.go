@@ -67,6 +67,7 @@ type Input struct {
 	Image     *volume.Volume
 	More      []*volume.Volume // further channels, on the voxels of Image
 	Labels    *volume.LabelMap // nil: unlabelled
+	Predicted bool             // the labels are what a network predicted
 	Sources   []Source         // the files it came from, to notice when they change
 	Origin    string           // how they were read: a case read in another way is prepared again
 	Notes     []string         // what was repaired on the way, for the record
@@ -240,10 +241,12 @@ func (w *Writer) keep(in Input, paths []string, verify func(dir string, r Record
 		w.reread = append(w.reread, in.ID)
 		return Record{}, false
 	}
-	// another case of the patient has come, or gone; or one with other labels; or names are others
+	// another case of the patient has come, or gone; or one with other labels; or names are others;
+	// or somebody has corrected the labels
+	predicted := in.Predicted && r.Case.HasLabels
 	if undrawn := in.undrawn(r.Case.LabelCounts, r.Undrawn); r.Case.Patient != in.Patient || renamed ||
-		!slices.Equal(r.Case.Undrawn, undrawn) {
-		r.Case.Patient, r.Case.Undrawn = in.Patient, undrawn
+		r.Case.Predicted != predicted || !slices.Equal(r.Case.Undrawn, undrawn) {
+		r.Case.Patient, r.Case.Undrawn, r.Case.Predicted = in.Patient, undrawn, predicted
 		if renamed {
 			r.Case.LabelNames = in.Names
 		}
@@ -327,7 +330,7 @@ func (w *Writer) add(s Input) (Record, error) {
 	s.Image, s.More = nil, nil // voxels are let go of as soon as there are others
 	record := Record{
 		ID: s.ID, Group: s.Group, Patient: s.Patient, Original: own, HasLabels: s.Labels != nil, Sources: s.Sources,
-		Origin: s.Origin, Notes: s.Notes,
+		Origin: s.Origin, Notes: s.Notes, Predicted: s.Predicted && s.Labels != nil,
 	}
 	channels, how, err := w.channels(scans, bounds, &record)
 	if err != nil {
