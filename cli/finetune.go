@@ -280,7 +280,7 @@ func runFinetune(cmd *cobra.Command, o finetuneOptions, run runFlags) error {
 	if o.Config, err = o.Config.Resolve(store); err != nil {
 		return &config.Mistake{Err: err, From: run.sizesOf}
 	}
-	sayDefaults(cmd, o.Crop, o.Network, o.Train.Steps)
+	run.sayDefaults(cmd, o.Crop, o.Network, o.Train.Steps)
 	summary, err := run.train(cmd, trainingRun{
 		verb: "finetune", items: "crops", batch: batch, settings: &o, training: &o.Config.Train,
 		told: func(stderr io.Writer) error {

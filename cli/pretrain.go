@@ -97,6 +97,10 @@ func runPretrain(cmd *cobra.Command, o pretrainOptions, run runFlags) error {
 	}
 	defer closeDevice()
 	task, settings := pretext.Scans.Chosen(&o.Task)
+	if timed, is := settings.(interface{ WithoutTimes() }); is && resumed(cmd) == "" &&
+		(cmd.Flags().Changed("grid") || cmd.Flags().Changed("grids")) {
+		timed.WithoutTimes()
+	}
 	if unsized(cmd) {
 		if err := run.plan(cmd, &o, settings.Common().Train, store, nil, dev, o.Machine); err != nil {
 			return err
@@ -112,7 +116,7 @@ func runPretrain(cmd *cobra.Command, o pretrainOptions, run runFlags) error {
 		return config.Mistaken(err)
 	}
 	common := settings.Common()
-	sayDefaults(cmd, *common.Crop, *common.Network, common.Train.Steps)
+	run.sayDefaults(cmd, *common.Crop, *common.Network, common.Train.Steps)
 	data := sample.Data{Store: store, Train: training, Validate: held}
 	return run.pretrain(cmd, trainingRun{
 		verb: "pretrain", items: task.Items, batch: batch, settings: &o, training: settings.Common().Train,

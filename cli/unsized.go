@@ -59,36 +59,46 @@ func unsized(cmd *cobra.Command) bool {
 	return none
 }
 
-// sayDefaults tells which sizes of a training are the defaults because the user has said others, so
-// that nothing is planned. What a file, a run that goes on, or a checkpoint says is no default.
-func sayDefaults(cmd *cobra.Command, crop [3]int, n voxsaw.Network, steps int) {
-	if cmd.Flags().Changed(config.FileFlag) || resumed(cmd) != "" || unsized(cmd) {
+// sayDefaults tells which sizes of a training are the defaults: because the user has said others,
+// so that nothing is planned, or because nobody has and there is no plan. What a file, a run that
+// goes on, or a checkpoint says is no default.
+func (r *runFlags) sayDefaults(cmd *cobra.Command, crop [3]int, n voxsaw.Network, steps int) {
+	if cmd.Flags().Changed(config.FileFlag) || resumed(cmd) != "" || r.planned != nil {
 		return
 	}
-	var said, left []string
-	given := func(what string, keys ...string) {
-		before := len(said)
-		cmd.Flags().Visit(func(f *pflag.Flag) {
-			key := config.Key(f)
-			if slices.Contains(keys, key) || slices.Contains(keys, f.Name) ||
-				strings.HasSuffix(keys[0], ".") && strings.HasPrefix(key, keys[0]) {
-				said = append(said, "--"+f.Name)
-			}
-		})
-		if len(said) == before {
-			left = append(left, what)
+	said := map[string]bool{}
+	var beside []string // what keeps from planning
+	cmd.Flags().Visit(func(f *pflag.Flag) {
+		key := config.Key(f)
+		said[cmp.Or(key, f.Name)] = true
+		if ofNetwork := strings.HasPrefix(key, "network."); ofNetwork || slices.Contains(sizes, key) {
+			said["network."] = said["network."] || ofNetwork
+			beside = append(beside, "--"+f.Name)
+		}
+	})
+	var left []string
+	for _, one := range []struct {
+		what string
+		by   []string
+	}{
+		{"crops of " + numbers.Extents(crop[:]), []string{"crop", "plans"}},
+		{fmt.Sprintf("%s with %s and %s", n.Kind, numbers.Count(n.Channels, "channel"),
+			numbers.Count(n.Levels, "level")), []string{"network.", "plans", "init"}},
+		{numbers.Count(steps, "step"), []string{"train.steps", "hours"}},
+	} {
+		if !slices.ContainsFunc(one.by, func(key string) bool { return said[key] }) {
+			left = append(left, one.what)
 		}
 	}
-	given("crops of "+numbers.Extents(crop[:]), "crop", "plans", "patch", "grid")
-	given(fmt.Sprintf("%s with %s and %s", n.Kind, numbers.Count(n.Channels, "channel"),
-		numbers.Count(n.Levels, "level")), "network.", "plans", "init")
-	given(numbers.Count(steps, "step"), "train.steps", "hours")
-	if len(said) == 0 || len(left) == 0 {
+	if len(left) == 0 {
 		return
 	}
-	say(cmd.ErrOrStderr(), "nothing is planned beside %s, so these are the defaults: %s; voxsaw plan writes a file "+
-		"for --config with sizes that fit the data and this machine", strings.Join(said, ", "),
-		strings.Join(left, ", "))
+	why := "nothing is planned"
+	if len(beside) > 0 {
+		why += " beside " + strings.Join(beside, ", ")
+	}
+	say(cmd.ErrOrStderr(), "%s, so these are the defaults: %s; voxsaw plan writes a file for --config with sizes that "+
+		"fit the data and this machine", why, strings.Join(left, ", "))
 }
 
 // untimed are the settings of fine-tuning with which a step or a validation takes other time and

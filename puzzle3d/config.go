@@ -61,7 +61,7 @@ type Config struct {
 	// The fourth number is the cells along time; 0: patches have all channels. A sample's channels
 	// are divided among these cells, and a patch shows one that is drawn from its cell's. The
 	// network then has one input channel.
-	Grid [4]int `yaml:"grid,flow" range:"[1,)" last:"of 4D scans a fourth number, cells along time: the channels are the times, in order, and each patch shows one"`
+	Grid [4]int `yaml:"grid,flow" range:"[1,)" last:"of 4D scans jigsaw takes a fourth number, cells along time: the channels are the times, in order, and each patch shows one"`
 	// several grids, such as 2x2x2,3x3x3,4x4x4: each step draws one of them; empty: grid alone
 	//
 	// Grids are several, written as 2x2x2 or, with time, 2x2x2x2. Resolve makes Grid the finest of
@@ -225,8 +225,8 @@ func (c Config) notes() []string {
 // checkTimes refuses channels that are something else than times of one scan.
 func (c Config) checkTimes() error {
 	if c.Times > 0 && c.Grid[3] > 0 {
-		return fmt.Errorf("times is %d, and the grid %v has a fourth number, which says the same: leave times out",
-			c.Times, axesOf(c.Grid))
+		return fmt.Errorf("times is %d, and the grid %v has a fourth number, which says the same: leave times out "+
+			"of the file", c.Times, axesOf(c.Grid))
 	}
 	names := c.Preparation.ChannelNames()
 	if c.times() == 0 || len(names) < 2 {

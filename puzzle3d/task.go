@@ -45,6 +45,9 @@ func (s *settings) Resolve(of sample.Store) (err error) {
 // Overridden implements [pretext.Overridden]: another crop or grid has patches of its own. A grid
 // replaces a list of several, and the other way round.
 func (s *settings) Overridden(before pretext.Config, by config.Section) {
+	if (by.Has("grid") || by.Has("grids")) && !by.Has("times") {
+		s.WithoutTimes()
+	}
 	switch {
 	case by.Has("grid") && !by.Has("grids"):
 		s.Grids = nil
@@ -57,6 +60,10 @@ func (s *settings) Overridden(before pretext.Config, by config.Section) {
 		s.Patch = [3]int{}
 	}
 }
+
+// WithoutTimes is for who gives a grid in place of a file's: whether it has times is its fourth
+// number alone.
+func (s *settings) WithoutTimes() { s.Times = 0 }
 
 // Pretrain implements [pretext.Config].
 func (s *settings) Pretrain(ctx context.Context, dev voxsaw.Device, data sample.Data,

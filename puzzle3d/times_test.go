@@ -136,7 +136,7 @@ func TestTimes(t *testing.T) {
 		{func(c *Config) { c.Grid[3] = 4 }, "the grid has 4 cells along time, and the samples have 3 channels"},
 		{func(c *Config) { c.Preparation = volume.DefaultPreparation() }, "along time, and the samples have 1 channel"},
 		{func(c *Config) { c.Grid[3] = -1 }, "at least one cell"},
-		{func(c *Config) { c.Times = 3 }, "leave times out"},
+		{func(c *Config) { c.Times = 3 }, "leave times out of the file"},
 		{func(c *Config) { c.Grids = []string{"2x2x2x3", "2x2x2"} }, "2x2x2x3 has 4 axes and 2x2x2 has 3"},
 		{func(c *Config) { c.Restore = 1 }, "cannot be restored"},
 		{func(c *Config) { c.Preparation.Modality = "CT,MR,CT" }, "channels a and b are prepared as different things"},

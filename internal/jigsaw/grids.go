@@ -120,7 +120,8 @@ func ReadGrids(list []string, axes ...int) ([]puzzle.Grid, error) {
 		for axis, part := range parts {
 			var err error
 			if grid[axis], err = strconv.Atoi(part); err != nil || !slices.Contains(axes, len(parts)) {
-				return nil, fmt.Errorf("grids: %q is no grid: write cells along %d axes, such as %s", text, axes[0],
+				return nil, fmt.Errorf("grids: %q is no grid: write cells along %s axes, such as %s", text,
+					strings.Trim(strings.ReplaceAll(fmt.Sprint(axes), " ", " or "), "[]"),
 					strings.Repeat("x3", axes[0])[1:])
 			}
 		}
