@@ -45,6 +45,9 @@ func TestPagesPointAtWhatIsThere(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
+		if strings.Contains(string(text), "{{") {
+			t.Errorf("%s: the documentation's site takes {{ for code of its own", page)
+		}
 		for _, m := range name.FindAllSubmatch(text, -1) {
 			if named++; !defined[string(m[1])] {
 				t.Errorf("%s: there is no %s", page, m[1])
