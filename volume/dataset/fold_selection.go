@@ -195,13 +195,7 @@ func (s Selection) drawn(ids []string) (drawn, predicted []string) {
 	for _, id := range s.Predicted {
 		is[id] = true
 	}
-	for _, id := range ids {
-		if is[id] {
-			predicted = append(predicted, id)
-		} else {
-			drawn = append(drawn, id)
-		}
-	}
+	predicted, drawn = divide(ids, is)
 	return drawn, predicted
 }
 

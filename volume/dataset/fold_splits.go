@@ -169,14 +169,20 @@ func HoldOut(ids []string, patients Patients, share float64, number uint64) (res
 			taken[id] = true
 		}
 	}
+	held, rest = divide(ids, taken)
+	return rest, held, nil
+}
+
+// divide tells the cases that are in a set from the others.
+func divide(ids []string, set map[string]bool) (in, out []string) {
 	for _, id := range ids {
-		if taken[id] {
-			held = append(held, id)
+		if set[id] {
+			in = append(in, id)
 		} else {
-			rest = append(rest, id)
+			out = append(out, id)
 		}
 	}
-	return rest, held, nil
+	return in, out
 }
 
 // ReadSplits reads nnU-Net's splits_final.json. Every case must be among ids, and none may train
