@@ -18,27 +18,47 @@ const lookingFor = 3 * time.Second
 
 // Shares makes sure that a folder is the same one on all ranks, before anything is done for what is
 // to be written there. Rank 0 writes an empty file for the others to find. It removes the file
-// again, and the folder, too, if it was not there before.
+// again, and the folder, too, if it was not there before. Another job that begins in the folder may
+// have removed the file as one that was left there: then there is another one.
 func (g Group) Shares(folder string) error {
 	if g.single() {
 		return nil
 	}
+	for range 5 {
+		found, removed, err := g.find(folder)
+		if err != nil || found {
+			return err
+		}
+		if !removed {
+			break
+		}
+	}
+	return fmt.Errorf("%s is not the same folder on all ranks: it must be one that they share", folder)
+}
+
+// find says whether all ranks find a file that rank 0 writes into a folder, and if not, whether
+// somebody has removed it.
+func (g Group) find(folder string) (found, removed bool, err error) {
 	var name string
 	leave := func() error { return nil }
 	if err := g.AtRoot(func() (err error) {
 		name, leave, err = mark(folder)
 		return err
 	}); err != nil {
-		return err
+		return false, false, err
 	}
 	if err := g.FromRoot(&name); err != nil {
-		return err
+		return false, false, err
 	}
-	alone, err := g.Any(g.Rank > 0 && !comes(filepath.Join(folder, name)))
-	if err == nil && alone[0] {
-		err = fmt.Errorf("%s is not the same folder on all ranks: it must be one that they share", folder)
+	missed, err := g.Any(g.Rank > 0 && !comes(filepath.Join(folder, name)))
+	if err == nil && missed[0] { // only now, when all have looked
+		_, gone := os.Lstat(filepath.Join(folder, name))
+		var lost []bool
+		if lost, err = g.Any(g.Rank == 0 && errors.Is(gone, fs.ErrNotExist)); err == nil {
+			removed = lost[0]
+		}
 	}
-	return errors.Join(err, g.Agree(leave()))
+	return err == nil && !missed[0], removed, errors.Join(err, g.Agree(leave()))
 }
 
 // comes says whether a file is there, or comes soon.
@@ -73,6 +93,9 @@ func mark(folder string) (name string, leave func() error, err error) {
 	}
 	return name, func() error {
 		err := os.Remove(f.Name())
+		if errors.Is(err, fs.ErrNotExist) {
+			err = nil
+		}
 		for _, dir := range made {
 			os.Remove(dir) // stays if somebody else has put something there
 		}
